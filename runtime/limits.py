@@ -1,0 +1,81 @@
+"""Every platform number and every reserved name, each with its source; values only, no logic.
+
+Read by admission, stack settings and the secret rules. "seed" is the hosted service's documentation of
+hosted RL runs, read 2026-11.
+"""
+
+MAX_GPUS_PER_RUN = 64
+"""Trainer and inference GPUs of all pods. Source: seed, "GPUs per run"."""
+
+MAX_QUEUED_RUNS_PER_USER = 10
+"""Source: seed, "Queued runs per user"."""
+
+MAX_SECRETS_PER_RUN = 32
+"""Source: seed, "Entries per run"."""
+
+MAX_SECRET_NAME_CHARS = 128
+"""Source: seed, "Name"."""
+
+MAX_SECRET_VALUE_BYTES = 32 * 1024
+"""Source: seed, "Value"; far under Linux' MAX_ARG_STRLEN of 131,072 bytes for one variable."""
+
+MAX_SECRETS_TOTAL_BYTES = 256 * 1024
+"""Source: seed, "Total"; a Kubernetes Secret ends at 1 MiB."""
+
+MAX_CONFIG_BYTES = 1_000_000
+"""A ConfigMap ends at 1 MiB, and the run's ConfigMap carries three more files."""
+
+DEFAULT_IMAGE_TAG = "main"
+"""Source: seed, "prime-rl image build"."""
+
+HEARTBEAT_INTERVAL_S = 10.0
+"""How often a wrapper renews its status file (docs/design.md, launch wrapper)."""
+
+HEARTBEAT_STALE_S = 60.0
+"""A peer whose heartbeat is older than this counts as dead."""
+
+STOP_GRACE_S = 10.0
+"""Seconds between SIGTERM and SIGKILL for a component on the local target."""
+
+LAST_LOG_LINES = 50
+"""How many log lines a failure keeps (cases.md, case 20)."""
+
+RESERVED_SECRET_NAMES = frozenset(
+    {
+        "PATH",
+        "HOME",
+        "IFS",
+        "SHELL",
+        "USER",
+        "TMPDIR",
+        "PYTHONPATH",
+        "PYTHONHOME",
+        "PYTHONSTARTUP",
+        "CUDA_VISIBLE_DEVICES",
+        "RANK",
+        "WORLD_SIZE",
+        "LOCAL_RANK",
+        "LOCAL_WORLD_SIZE",
+        "MASTER_ADDR",
+        "MASTER_PORT",
+        "JOB_COMPLETION_INDEX",
+        "PRIME_RL_REF",
+        "PRIME_RL_REPO",
+        "VERIFIERS_VERSION",
+        "WANDB_RUN_ID",
+        "NEVER_CLEAN",
+        "RUN_ID",
+    }
+)
+"""Names that the launcher, the loader or prime-rl's image entrypoint reads for itself."""
+
+RESERVED_SECRET_PREFIXES = (
+    "LD_",
+    "PULUMI_",
+    "PADDOCK_",
+    "PRL_",
+    "WANDB_SHARED_",
+    "KUBERNETES_",
+    "TORCHELASTIC_",
+)
+"""Prefixes reserved for the same reason; LD_ would load code into every component."""

@@ -1,0 +1,87 @@
+"""Every name, label and address of paddock: runs, stacks, components, resources, environment marks.
+
+Pure functions over plain values. Nobody else builds a name by hand; paths are in `runtime.artifacts`.
+"""
+
+import hashlib
+import re
+import secrets
+
+PROJECT = "paddock"
+"""The Pulumi project's name, and the namespace of its configuration keys."""
+
+RUN_ID_PATTERN = re.compile(r"[a-z][a-z0-9-]{2,52}")
+_SLUG_REJECTS = re.compile(r"[^a-z0-9]+")
+
+MAX_NAME_CHARS = 63
+"""The length limit of a DNS-1035 label, and so of Services and pods."""
+
+LABEL_PREFIX = "paddock.dev"
+LABEL_RUN = f"{LABEL_PREFIX}/run"
+LABEL_ATTEMPT = f"{LABEL_PREFIX}/attempt"
+LABEL_COMPONENT = f"{LABEL_PREFIX}/component"
+LABEL_MANAGED_BY = "app.kubernetes.io/managed-by"
+
+ENV_RUN_MARK = "PADDOCK_RUN_MARK"
+"""Environment variable that every process of a local run carries; a sweep finds them by it."""
+
+TRAINER = "trainer"
+INFERENCE = "inference"
+ORCHESTRATOR = "orchestrator"
+ENV_SERVER = "env"
+ROLES = (TRAINER, INFERENCE, ORCHESTRATOR, ENV_SERVER)
+
+
+def is_run_id(text: str) -> bool:
+    """Tell whether the text is a run id: 3 to 53 of a-z, 0-9 and '-', a letter first."""
+    return RUN_ID_PATTERN.fullmatch(text) is not None and not text.endswith("-")
+
+
+def new_run_id() -> str:
+    """Return a fresh run id of 24 characters, a letter first."""
+    alphabet = "abcdefghijklmnopqrstuvwxyz0123456789"
+    head = secrets.choice(alphabet[:26])
+    return head + "".join(secrets.choice(alphabet) for _ in range(23))
+
+
+def slug(text: str, max_chars: int = MAX_NAME_CHARS) -> str:
+    """Return a DNS-1035 label for any text: itself where it is one, else a slug with a hash.
+
+    Two different texts never give the same label (the hash is over the whole text), and
+    the result is at most `max_chars` long.
+    """
+    cleaned = _SLUG_REJECTS.sub("-", text.lower()).strip("-")
+    if cleaned == text and cleaned[:1].isalpha() and len(cleaned) <= max_chars:
+        return cleaned
+    digest = hashlib.sha256(text.encode()).hexdigest()[:8]
+    if not cleaned[:1].isalpha():
+        cleaned = f"x-{cleaned}".rstrip("-")
+    return f"{cleaned[: max_chars - 9].rstrip('-')}-{digest}"
+
+
+def component_name(role: str, *, index: int = 0, split: str = "", source: str = "") -> str:
+    """Return a component's name within its run: `trainer`, `inference-1`, `env-train-math`.
+
+    The name stands in file names, status files and `paddock components`; a run has one trainer
+    component a node, one inference component an engine, one env server a source.
+    """
+    if role == ENV_SERVER:
+        return f"{ENV_SERVER}-{split}-{slug(source, 40)}"
+    if role == ORCHESTRATOR:
+        return ORCHESTRATOR
+    return f"{role}-{index}"
+
+
+def run_mark(home_id: str, run_id: str, attempt: int) -> str:
+    """Return the value of ENV_RUN_MARK for one attempt of a local run of one PADDOCK_HOME."""
+    return f"{home_id}/{run_id}/{attempt}"
+
+
+def run_labels(run_id: str, attempt: int, component: str) -> dict[str, str]:
+    """Return the labels that everything of a run carries where labels exist."""
+    return {
+        LABEL_MANAGED_BY: PROJECT,
+        LABEL_RUN: run_id,
+        LABEL_ATTEMPT: str(attempt),
+        LABEL_COMPONENT: component,
+    }

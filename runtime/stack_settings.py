@@ -1,0 +1,150 @@
+"""The settings of a stack, as pydantic models: one model for each kind (cluster, volume, run).
+
+Read by `infra.settings` from pulumi.Config and written by the CLI, campaigns and the control plane as
+Pulumi.<stack>.yaml. Keys are camelCase in the file (`paddock:envFile`), snake_case here. Values that
+are secret are not part of the models: `env` is handled by its readers and never written in clear.
+"""
+
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError, model_validator
+from pydantic.alias_generators import to_camel
+
+from runtime import naming
+from runtime.errors import Problem, SettingsError
+
+SECRET_KEYS = frozenset({"env"})
+"""Keys whose values are secret; the models never see them."""
+
+
+class _Settings(BaseModel):
+    model_config = ConfigDict(
+        extra="forbid",
+        frozen=True,
+        alias_generator=to_camel,
+        populate_by_name=True,
+        use_attribute_docstrings=True,
+    )
+
+
+class ClusterSettings(_Settings):
+    """A cluster stack."""
+
+    kind: Literal["cluster"]
+    """Kind of stack."""
+    target: Literal["local"] = "local"
+    """Where runs are placed: `local` means supervised processes of this machine."""
+    slots: Annotated[int, Field(ge=1, le=64)] = 8
+    """CPU slots where the machine has no CUDA device; one slot stands for one GPU."""
+    runs_path: str = "runs"
+    """Default run volume: folder of the run directories, relative to the project root."""
+    state_path: str | None = None
+    """State directory; default: clusters/<stack> under PADDOCK_HOME."""
+    max_gpus_per_run: Annotated[int, Field(ge=1)] | None = None
+    """Cap on GPUs per run below the platform's 64."""
+    price_usd_per_hour: Annotated[float, Field(ge=0)] | None = None
+    """Price of one GPU hour; default: the list price of the GPU type, 0 for CPU slots."""
+    allow_unknown_fields: bool = False
+    """Turn unknown config keys into warnings, for image tags newer than the schema mirror."""
+
+
+class VolumeSettings(_Settings):
+    """A volume stack: storage that outlives runs."""
+
+    kind: Literal["volume"]
+    """Kind of stack."""
+    cluster: str
+    """Name of the cluster stack that the volume belongs to."""
+    path: str | None = None
+    """Folder of the volume (local), relative to the project root; default: volumes/<stack> there."""
+
+
+class RunSettings(_Settings):
+    """A run stack."""
+
+    kind: Literal["run"]
+    """Kind of stack."""
+    cluster: str
+    """Name of the cluster stack that the run is placed on."""
+    config: str | None = None
+    """Path of the prime-rl TOML, relative to the project root; this or configText."""
+    config_text: str | None = None
+    """The TOML itself; written by the control plane only."""
+    attempt: Annotated[int, Field(ge=1)] = 1
+    """Attempt of the run; a higher number starts it again from its last checkpoint."""
+    volume: str | None = None
+    """Name of the volume stack; default: the cluster's default run volume."""
+    gpu_type: str | None = None
+    """GPU type to place on; wins over the TOML's gpu_type."""
+    image_tag: str | None = None
+    """prime-rl image tag; wins over the TOML's image_tag."""
+    env_file: str | None = None
+    """Path of a 0600 file of KEY=VALUE lines, outside the project; added to the secret `env`."""
+    null_harness: Literal["in-process", "subprocess"] = "in-process"
+    """Local target: run the `null` harness inside the env server, or as its own process."""
+
+    @model_validator(mode="after")
+    def _one_config(self) -> "RunSettings":
+        if (self.config is None) == (self.config_text is None):
+            raise ValueError("a run needs exactly one of config (a path) and configText")
+        return self
+
+
+Settings = Annotated[ClusterSettings | VolumeSettings | RunSettings, Field(discriminator="kind")]
+_ADAPTER: TypeAdapter[ClusterSettings | VolumeSettings | RunSettings] = TypeAdapter(Settings)
+
+
+def parse_settings(
+    values: Mapping[str, Any],  # Any: JSON values as pulumi.Config or a YAML file gives them
+    *,
+    stack: str,
+) -> ClusterSettings | VolumeSettings | RunSettings:
+    """Return the settings of a stack from its keys without the `paddock:` namespace.
+
+    Raises SettingsError naming each wrong key, or a stack name that is not a run id.
+    """
+    visible = {key: value for key, value in values.items() if key not in SECRET_KEYS}
+    try:
+        settings = _ADAPTER.validate_python(visible)
+    except ValidationError as error:
+        raise SettingsError(_problems(error), source=f"stack {stack}") from None
+    if settings.kind == "run" and not naming.is_run_id(stack):
+        raise SettingsError([bad_run_id(stack)], source=f"stack {stack}")
+    return settings
+
+
+def bad_run_id(run_id: str) -> Problem:
+    """Return the problem that a name which is no run id is answered with."""
+    return Problem(
+        message=f"{run_id!r} is not a run id: 3 to 53 of a-z, 0-9 and '-', a letter first",
+        fix="choose a name like run-123",
+        code="run_id",
+    )
+
+
+def _problems(error: ValidationError) -> list[Problem]:
+    return [
+        Problem(
+            loc=(f"{naming.PROJECT}:{_key(detail['loc'])}",),
+            message=_message(str(detail["type"]), str(detail["msg"])),
+            fix=f"pulumi config set {naming.PROJECT}:{_key(detail['loc'])} VALUE"
+            if detail["type"] == "missing"
+            else "",
+            code="settings",
+        )
+        for detail in error.errors(include_url=False, include_input=False)
+    ]
+
+
+def _key(loc: tuple[int | str, ...]) -> str:
+    named = [str(part) for part in loc if part not in {"cluster", "volume", "run"} or len(loc) > 1]
+    return named[-1] if named else "kind"
+
+
+def _message(kind: str, text: str) -> str:
+    if kind == "extra_forbidden":
+        return "no such setting for this kind of stack"
+    if kind in {"union_tag_not_found", "union_tag_invalid"}:
+        return "must be one of cluster, volume, run"
+    return text
