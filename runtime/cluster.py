@@ -1,7 +1,7 @@
 """ClusterProfile: what a cluster offers and how it is reached; the value a cluster stack exports.
 
-Pure data. Made by the cluster stack (infra), read by plan, admission, observers and the CLI. It carries
-no credential: `connection` says where, never with which secret.
+Pure data. Made by the cluster stack (infra), read by plan, admission, observers and the CLI. It
+carries no credential: `connection` says where, never with which secret.
 """
 
 from pathlib import Path

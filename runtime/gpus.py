@@ -1,6 +1,6 @@
-"""GPU facts: the spelling of GPU types, what cloud instances and node labels they stand for, list prices.
+"""GPU facts: how GPU types are spelled, which instances and labels they stand for, list prices.
 
-Defaults only: what a cluster really offers, and at what price, is in its `runtime.cluster.ClusterProfile`.
+Defaults only: what a cluster really offers, and at what price, is in its ClusterProfile.
 """
 
 from dataclasses import dataclass

@@ -1,7 +1,7 @@
 """Every platform number and every reserved name, each with its source; values only, no logic.
 
-Read by admission, stack settings and the secret rules. "seed" is the hosted service's documentation of
-hosted RL runs, read 2026-11.
+Read by admission, stack settings and the secret rules. "seed" is the hosted service's
+documentation of hosted RL runs, read 2026-11.
 """
 
 MAX_GPUS_PER_RUN = 64

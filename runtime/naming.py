@@ -1,6 +1,7 @@
-"""Every name, label and address of paddock: runs, stacks, components, resources, environment marks.
+"""Every name and label of paddock: runs, stacks, components, resources, environment marks.
 
-Pure functions over plain values. Nobody else builds a name by hand; paths are in `runtime.artifacts`.
+Pure functions over plain values. Nobody else builds a name by hand; paths are in
+`runtime.artifacts`.
 """
 
 import hashlib
@@ -29,7 +30,8 @@ TRAINER = "trainer"
 INFERENCE = "inference"
 ORCHESTRATOR = "orchestrator"
 ENV_SERVER = "env"
-ROLES = (TRAINER, INFERENCE, ORCHESTRATOR, ENV_SERVER)
+ROUTER = "router"
+ROLES = (TRAINER, INFERENCE, ROUTER, ORCHESTRATOR, ENV_SERVER)
 
 
 def is_run_id(text: str) -> bool:
@@ -62,13 +64,13 @@ def slug(text: str, max_chars: int = MAX_NAME_CHARS) -> str:
 def component_name(role: str, *, index: int = 0, split: str = "", source: str = "") -> str:
     """Return a component's name within its run: `trainer`, `inference-1`, `env-train-math`.
 
-    The name stands in file names, status files and `paddock components`; a run has one trainer
+    The name stands in status files, resource names and `paddock components`; a run has one trainer
     component a node, one inference component an engine, one env server a source.
     """
     if role == ENV_SERVER:
         return f"{ENV_SERVER}-{split}-{slug(source, 40)}"
-    if role == ORCHESTRATOR:
-        return ORCHESTRATOR
+    if role in {ORCHESTRATOR, ROUTER}:
+        return role
     return f"{role}-{index}"
 
 

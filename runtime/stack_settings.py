@@ -1,8 +1,9 @@
 """The settings of a stack, as pydantic models: one model for each kind (cluster, volume, run).
 
-Read by `infra.settings` from pulumi.Config and written by the CLI, campaigns and the control plane as
-Pulumi.<stack>.yaml. Keys are camelCase in the file (`paddock:envFile`), snake_case here. Values that
-are secret are not part of the models: `env` is handled by its readers and never written in clear.
+Read by `infra.settings` from pulumi.Config and written by the CLI, campaigns and the control plane
+as Pulumi.<stack>.yaml. Keys are camelCase in the file (`paddock:envFile`), snake_case here. Values
+that are secret are not part of the models: `env` is handled by its readers and never written in
+clear.
 """
 
 from collections.abc import Mapping
@@ -57,7 +58,7 @@ class VolumeSettings(_Settings):
     cluster: str
     """Name of the cluster stack that the volume belongs to."""
     path: str | None = None
-    """Folder of the volume (local), relative to the project root; default: volumes/<stack> there."""
+    """Folder of the volume (local), relative to the project root; default: volumes/<stack>."""
 
 
 class RunSettings(_Settings):

@@ -72,7 +72,8 @@ def may_follow(before: RunState, after: RunState) -> bool:
     """Tell whether `after` is an allowed transition from `before` within one attempt.
 
     An observer may miss a short state, so a run may skip forward, and a pod that was lost before
-    the run was RUNNING may take it back to PENDING. Back to QUEUED is a new attempt, not a transition.
+    the run was RUNNING may take it back to PENDING. Back to QUEUED is a new attempt, not a
+    transition.
     """
     if before == after or is_terminal(before):
         return False
