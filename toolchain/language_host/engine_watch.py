@@ -6,7 +6,6 @@ by the language host and by every plugin process of ours, as the first thing the
 
 import os
 import select
-import sys
 import threading
 
 POLL_INTERVAL_MS = 500  # how late an engine's death is seen where stdin does not tell it
@@ -40,5 +39,4 @@ def _watch(parent_pid: int) -> None:
         if any(event & select.POLLHUP for _, event in events):
             break
         stdin_poll = None  # closed, or of a kind that cannot hang up
-    print("paddock: the engine is gone, ending", file=sys.stderr, flush=True)
-    os._exit(GONE_EXIT_CODE)
+    os._exit(GONE_EXIT_CODE)  # without a word: whoever read stdout and stderr is gone too

@@ -1,0 +1,138 @@
+"""What `make setup` decides and writes, without building or fetching anything."""
+
+import stat
+import sys
+from pathlib import Path
+
+import pytest
+
+from runtime.errors import SetupError
+from toolchain import engine_build, installation, progress, setup
+from toolchain.engine_bin import install_engine, render_executable
+from toolchain.engine_build import build_engine, check_go, parse_go_version
+
+ENGINE_MODULE = Path(engine_build.__file__).parent / "engine"
+
+
+def test_another_platform_is_refused_at_once(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys, "platform", "darwin")
+
+    assert setup.main() == 1
+    assert "supports Linux only, and this is darwin" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("found", "go_toolchain"),
+    [("go1.26.8", "local"), ("go1.26", "local"), ("go1.27rc1", "local"), ("go1.24.1", "auto")],
+)
+def test_a_go_that_can_build_or_fetch_is_taken(found: str, go_toolchain: str) -> None:
+    check_go(found=found, go_toolchain=go_toolchain, wanted="1.26")
+
+
+@pytest.mark.parametrize(("found", "go_toolchain"), [("go1.25.9", "local"), ("go1.20", "auto")])
+def test_a_go_that_cannot_is_refused_with_the_fix(found: str, go_toolchain: str) -> None:
+    with pytest.raises(SetupError, match=r"needs Go 1\.26 or newer.*install a newer Go"):
+        check_go(found=found, go_toolchain=go_toolchain, wanted="1.26")
+
+
+def test_a_go_version_is_its_numbers() -> None:
+    assert parse_go_version("go1.26.8") == (1, 26, 8)
+
+
+def test_a_machine_without_go_is_told_what_to_install(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(engine_build, "GO_DIRS", ())
+
+    with pytest.raises(SetupError, match="install Pulumi"):
+        build_engine(
+            module_dir=ENGINE_MODULE, cache_dir=tmp_path, environment={"PATH": str(tmp_path)}
+        )
+
+
+def test_a_cached_engine_needs_no_go(tmp_path: Path) -> None:
+    version = engine_build.engine_version(ENGINE_MODULE)
+    folder = tmp_path / "engine" / f"{version}-{engine_build._digest(ENGINE_MODULE)}"
+    folder.mkdir(parents=True)
+    (folder / "pulumi").touch()
+
+    built = build_engine(module_dir=ENGINE_MODULE, cache_dir=tmp_path, environment={"PATH": ""})
+
+    assert built == folder / "pulumi"
+
+
+def test_the_engine_folder_is_complete_and_may_be_made_again(tmp_path: Path) -> None:
+    engine = tmp_path / "cache" / "pulumi"
+    engine.parent.mkdir()
+    engine.write_text("the engine")
+    bin_dir = tmp_path / "venv" / "paddock-engine"
+
+    for _ in range(2):
+        install_engine(engine=engine, version="v1", bin_dir=bin_dir, python=Path("/venv/python"))
+
+    assert (bin_dir / "pulumi").samefile(engine)
+    assert sorted(path.name for path in bin_dir.iterdir()) == [
+        "paddock-engine.json",
+        "pulumi",
+        "pulumi-analyzer-policy-python",
+        "pulumi-language-python",
+        "pulumi-resource-pulumi-python",
+    ]
+    assert (bin_dir / "pulumi-language-python").stat().st_mode & stat.S_IXUSR
+
+
+def test_an_executable_becomes_the_interpreter() -> None:
+    script = render_executable(python=Path("/a b/python"), module=("host", "pulumi.dynamic"))
+
+    assert script == "#!/bin/sh\nexec '/a b/python' -u -P -m host pulumi.dynamic \"$@\"\n"
+
+
+def test_a_failed_step_shows_its_last_lines(tmp_path: Path) -> None:
+    command = [sys.executable, "-c", "print('the reason'); raise SystemExit(4)"]
+
+    with pytest.raises(SetupError, match=r"fetching failed with exit code 4:\nthe reason"):
+        progress.run_with_progress(
+            command, topic="test", what="fetching", cwd=tmp_path, environment={}
+        )
+
+
+def test_a_long_step_says_how_far_it_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(progress, "INTERVAL_S", 0.05)
+    command = [sys.executable, "-uc", "print('one'); import time; time.sleep(0.3)"]
+
+    progress.run_with_progress(
+        command,
+        topic="test",
+        what="building",
+        cwd=tmp_path,
+        environment={},
+        describe=lambda log: f"{len(log.splitlines())} line",
+    )
+
+    assert "[test] building: 0 s, 1 line" in capsys.readouterr().out
+
+
+def test_the_digest_follows_the_lock(tmp_path: Path) -> None:
+    checkout = installation._layout().checkout
+    (tmp_path / "toolchain" / "engine").mkdir(parents=True)
+    for name in ("requirements.lock", "pyproject.toml"):
+        (tmp_path / name).write_bytes((checkout / name).read_bytes())
+    for name in ("go.mod", "go.sum"):
+        (tmp_path / "toolchain" / "engine" / name).touch()
+    before = installation._digest(tmp_path)
+
+    with (tmp_path / "requirements.lock").open("a") as lock:
+        lock.write("\n# another lock\n")
+
+    assert installation._digest(tmp_path) != before
+
+
+def test_the_lock_names_no_host() -> None:
+    text = (installation._layout().checkout / "requirements.lock").read_text()
+
+    assert "://" not in text
+    assert "--index-url" not in text
