@@ -37,6 +37,12 @@ HEARTBEAT_STALE_S = 60.0
 STOP_GRACE_S = 10.0
 """Seconds between SIGTERM and SIGKILL for a component on the local target."""
 
+TRAINER_GRACE_S = 60.0
+"""How long the trainer may go on after the orchestrator's end, for its last checkpoint."""
+
+END_MARK = "Orchestrator finished."
+"""The line by which the orchestrator says that it ended well. Source: prime-rl 559b447."""
+
 LAST_LOG_LINES = 50
 """How many log lines a failure keeps (cases.md, case 20)."""
 

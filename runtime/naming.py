@@ -26,6 +26,9 @@ LABEL_MANAGED_BY = "app.kubernetes.io/managed-by"
 ENV_RUN_MARK = "PADDOCK_RUN_MARK"
 """Environment variable that every process of a local run carries; a sweep finds them by it."""
 
+ENV_COMPONENT = "PADDOCK_COMPONENT"
+"""Environment variable that names the component a process belongs to."""
+
 TRAINER = "trainer"
 INFERENCE = "inference"
 ORCHESTRATOR = "orchestrator"

@@ -1,8 +1,8 @@
 """The first process of every component, on a machine as in a pod: starts it, tees it, ends it.
 
 A program of its own in one file, Python 3.10 and the standard library only, since it is mounted
-alone into images that have no paddock. It knows its component, the run directory and the peers' status
-files; it judges no run. Nothing that it writes holds a value of the component's environment.
+alone into images that have no paddock. It knows its component, the run directory and the peers'
+status files; it judges no run. Nothing that it writes holds a value of the component's environment.
 """
 
 import argparse
