@@ -1,0 +1,146 @@
+"""Claims of a local cluster: which run holds which slots and which block of ports.
+
+All claims are one file, changed under one lock, so those of concurrent runs are disjoint. A claim
+whose owner is dead counts for as long as a process with the run's mark lives; then it is dropped.
+Called by the supervisor and its client.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from pydantic import BaseModel, ConfigDict, TypeAdapter
+
+from runtime import naming
+from runtime.errors import Problem, RefusedError
+from runtime.local_state import LocalRun, file_lock, home_id, read_cluster, read_json, write_json
+from runtime.ports import find_block
+from runtime.processes import ProcessId, is_alive, marked_processes
+
+
+class Claim(BaseModel):
+    """What one attempt of a run holds; `owner` is its supervisor, at first who starts it."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    run_id: str
+    attempt: int
+    slots: tuple[int, ...]
+    base_port: int
+    num_ports: int
+    owner: ProcessId
+
+    @property
+    def ports(self) -> range:
+        """Return the block of ports."""
+        return range(self.base_port, self.base_port + self.num_ports)
+
+
+_CLAIMS = TypeAdapter(list[Claim])
+
+
+def claim(run: LocalRun, *, num_slots: int, num_ports: int, owner: ProcessId) -> Claim:
+    """Claim slots and a port block for an attempt; what it holds already is kept.
+
+    Raises RefusedError, naming free and needed, when they do not fit.
+    """
+    devices = read_cluster(run.state_path).devices
+    with _changed(run.state_path) as claims:
+        held = _find(claims, run)
+        if held is not None and len(held.slots) == num_slots and held.num_ports == num_ports:
+            claims.remove(held)
+            claims.append(held.model_copy(update={"owner": owner}))
+            return claims[-1]
+        if held is not None:
+            claims.remove(held)
+        used = {slot for other in claims for slot in other.slots}
+        free = [slot for slot in range(len(devices)) if slot not in used]
+        if len(free) < num_slots:
+            raise RefusedError([_does_not_fit(num_slots, len(free), len(devices), claims)])
+        base_port = find_block(
+            num_ports,
+            taken=[other.ports for other in claims],
+            start=int(home_id(run.state_path), 16) + sum(other.num_ports for other in claims),
+        )
+        made = Claim(
+            run_id=run.run_id,
+            attempt=run.attempt,
+            slots=tuple(free[:num_slots]),
+            base_port=base_port,
+            num_ports=num_ports,
+            owner=owner,
+        )
+        claims.append(made)
+        return made
+
+
+def hand_over(run: LocalRun, owner: ProcessId) -> Claim | None:
+    """Make another process the owner of the attempt's claim and return it, None without one."""
+    with _changed(run.state_path) as claims:
+        held = _find(claims, run)
+        if held is None:
+            return None
+        claims.remove(held)
+        claims.append(held.model_copy(update={"owner": owner}))
+        return claims[-1]
+
+
+def release(run: LocalRun) -> None:
+    """Drop the claims of the run up to this attempt; none is no error."""
+    if not (run.state_path / "cluster.json").exists():
+        return
+    with _changed(run.state_path) as claims:
+        claims[:] = [
+            held for held in claims if held.run_id != run.run_id or held.attempt > run.attempt
+        ]
+
+
+def read_claims(state_path: Path) -> tuple[Claim, ...]:
+    """Return the claims that count."""
+    if not (state_path / "cluster.json").exists():
+        return ()
+    with _changed(state_path) as claims:
+        return tuple(claims)
+
+
+@contextmanager
+def _changed(state_path: Path) -> Iterator[list[Claim]]:
+    """Yield the claims that count, and write them back when the block ends well."""
+    path = state_path / "claims.json"
+    with file_lock(state_path / "lock"):
+        stored = read_json(path)
+        before = _CLAIMS.validate_python(stored or [])
+        claims = [held for held in before if not _is_stale(state_path, held)]
+        yield claims
+        if claims != before:
+            write_json(path, [held.model_dump() for held in claims])
+
+
+def _is_stale(state_path: Path, held: Claim) -> bool:
+    if is_alive(held.owner):
+        return False
+    mark = naming.run_mark(home_id(state_path), held.run_id, held.attempt).encode()
+    name = naming.ENV_RUN_MARK.encode()
+    return not marked_processes(lambda environment: environment.get(name) == mark)
+
+
+def _find(claims: list[Claim], run: LocalRun) -> Claim | None:
+    for held in claims:
+        if (held.run_id, held.attempt) == (run.run_id, run.attempt):
+            return held
+    return None
+
+
+def _does_not_fit(needed: int, free: int, total: int, claims: list[Claim]) -> Problem:
+    holders = ", ".join(f"{held.run_id} holds {len(held.slots)}" for held in claims if held.slots)
+    if needed > total:
+        fix = "lower [deployment], or give the cluster stack more slots"
+    else:
+        fix = "wait for a run to end, or `paddock stop` one"
+    return Problem(
+        loc=("deployment",),
+        message=f"needs {needed} slots, {free} of {total} are free"
+        + (f" ({holders})" if holders else ""),
+        fix=fix,
+        code="capacity",
+    )
