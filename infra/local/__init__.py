@@ -1,0 +1,1 @@
+"""The resources of the local target, one file each."""

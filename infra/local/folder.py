@@ -1,0 +1,47 @@
+"""LocalVolume: a folder that outlives runs; what a ReadWriteMany claim is elsewhere.
+
+Protected: Pulumi refuses to delete it until `pulumi state unprotect`. This module is never moved
+or renamed; old state refers to it by name.
+"""
+
+from typing import Any
+
+import pulumi
+from pulumi.dynamic import CreateResult, DiffResult, Resource
+
+from infra.provider_errors import Provider
+
+Props = dict[str, Any]  # Any: property values as the engine hands them over
+
+
+class LocalVolumeProvider(Provider):
+    """The provider of LocalVolume."""
+
+    def create(self, props: Props) -> CreateResult:
+        """Make the folder, or adopt the one that is there."""
+        from pathlib import Path
+
+        path = Path(props["path"])
+        adopted = path.exists()
+        (path / "runs").mkdir(parents=True, exist_ok=True)
+        return CreateResult(props["path"], outs={**props, "adopted": adopted})
+
+    def diff(self, _id: str, _olds: Props, _news: Props) -> DiffResult:
+        """Another path is another volume."""
+        moved = _olds["path"] != _news["path"]
+        return DiffResult(changes=moved, replaces=["path"] if moved else [])
+
+    def delete(self, _id: str, _props: Props) -> None:
+        """Remove the folder that paddock made; one that was there before is left."""
+        import shutil
+
+        if not _props.get("adopted"):
+            shutil.rmtree(_props["path"], ignore_errors=True)
+
+
+class LocalVolume(Resource, module="paddock/local", name="Volume"):
+    """A folder that outlives runs."""
+
+    def __init__(self, name: str, inputs: Props, opts: pulumi.ResourceOptions) -> None:
+        """Declare the volume; `adopted` tells whether the folder was there before."""
+        super().__init__(LocalVolumeProvider(), name, {**inputs, "adopted": None}, opts)

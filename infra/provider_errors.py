@@ -1,0 +1,33 @@
+"""Makes the errors of a dynamic provider readable: the message of ours, not a traceback.
+
+The SDK's provider process answers every exception with `traceback.format_exc()`, so that a refusal
+("needs 2 slots, 0 are free") would reach the user as ten lines of Python. Called from `configure`
+of each provider, in the provider's own process; anything that is not a PaddockError stays as it is.
+"""
+
+import sys
+import traceback
+from types import SimpleNamespace
+
+from pulumi.dynamic import ConfigureRequest, ResourceProvider
+
+from runtime.errors import PaddockError
+
+
+def format_exc() -> str:
+    """Return the current exception as text: its message if it is ours, else its traceback."""
+    error = sys.exc_info()[1]
+    return str(error) if isinstance(error, PaddockError) else traceback.format_exc()
+
+
+class Provider(ResourceProvider):
+    """A dynamic provider whose PaddockErrors are shown as their message; it keeps no state.
+
+    Subclasses live in modules that are never moved: the engine's state holds them by reference.
+    """
+
+    def configure(self, req: ConfigureRequest) -> None:
+        """Put `format_exc` in place of the one that the SDK's provider process calls."""
+        main = sys.modules.get("__main__")
+        if getattr(main, "traceback", None) is traceback:
+            main.traceback = SimpleNamespace(format_exc=format_exc)  # type: ignore[union-attr] # narrowed by getattr

@@ -1,0 +1,124 @@
+"""A run stack's inputs as plain values, judged before the first resource is declared."""
+
+import hashlib
+import json
+import tomllib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import pulumi
+
+from infra.settings import StackSettings, read_profile, read_volume_path
+from runtime import admission
+from runtime.cluster import ClusterProfile
+from runtime.config import DispatchFlags, LoadedConfig, load_config, read_config_file
+from runtime.errors import RefusedError
+from runtime.launch.split import local_notices
+from runtime.observe.snapshot import take_snapshot
+from runtime.plan import RunPlan, build_plan
+from runtime.stack_settings import RunSettings
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class RunInputs:
+    """Everything that a target declares a run from; only `env` is an Output, and secret."""
+
+    plan: RunPlan
+    toml: str
+    config_keys: dict[str, str]
+    profile: ClusterProfile
+    run_path: str
+    env: pulumi.Output[dict[str, str]]
+    env_digest: pulumi.Output[str]
+    notices: tuple[str, ...]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class RunRequest:
+    """What a run stack asks for: its settings, the cluster, the volume's folder (local)."""
+
+    settings: StackSettings
+    body: RunSettings
+    profile: ClusterProfile
+    volume_path: str | None
+
+
+def read_request(settings: StackSettings, body: RunSettings) -> RunRequest:
+    """Return the request of a run stack; its cluster and volume are read from their stacks."""
+    return RunRequest(
+        settings=settings,
+        body=body,
+        profile=read_profile(body.cluster),
+        volume_path=read_volume_path(body.volume) if body.volume else None,
+    )
+
+
+def read_config(request: RunRequest) -> LoadedConfig:
+    """Return the run's config; raises ConfigError with every problem of the file."""
+    body = request.body
+    options: dict[str, Any] = {  # Any: keyword arguments of load_config
+        "flags": DispatchFlags(image_tag=body.image_tag, gpu_type=body.gpu_type),
+        "secret_names": request.settings.env_names,
+        "allow_unknown_fields": request.profile.allow_unknown_fields,
+    }
+    if body.config_text is not None:
+        return load_config(body.config_text, **options)
+    assert body.config is not None, "the settings model demands one of the two"
+    return read_config_file(request.settings.root / body.config, **options)
+
+
+def plan_run(request: RunRequest, loaded: LoadedConfig) -> RunPlan:
+    """Return the run's plan on its cluster."""
+    return build_plan(
+        loaded,
+        run_id=request.settings.stack,
+        attempt=request.body.attempt,
+        profile=request.profile,
+        null_harness=request.body.null_harness,
+    )
+
+
+def admit(request: RunRequest, loaded: LoadedConfig, plan: RunPlan) -> RunInputs:
+    """Return what the run is declared from; raises RefusedError with every reason at once."""
+    profile, volume = request.profile, request.volume_path
+    snapshot = take_snapshot(plan, profile, volume_path=volume)
+    problems = admission.admission_problems(plan, profile=profile, snapshot=snapshot)
+    if problems:
+        raise RefusedError(problems, source=f"run {plan.run_id}")
+    notices = [str(notice) for notice in loaded.notices]
+    notices += local_notices(loaded.config, plan)
+    capacity = admission.capacity_problem(plan, snapshot)
+    if capacity is not None and pulumi.runtime.is_dry_run():
+        notices.append(f"capacity: {capacity}")  # a notice only: `create` is what refuses
+    runs = Path(volume, "runs") if volume else Path(profile.runs_path)
+    return RunInputs(
+        plan=replace(plan, model_path=snapshot.model_path),
+        toml=loaded.text,
+        config_keys=key_digests(loaded.text),
+        profile=profile,
+        run_path=str(runs / plan.run_id),
+        env=request.settings.env,
+        env_digest=request.settings.env_digest,
+        notices=tuple(notices),
+    )
+
+
+def key_digests(toml: str) -> dict[str, str]:
+    """Return a short digest of each value of a TOML by its dotted key: a change has a name."""
+    return {
+        key: hashlib.sha256(value.encode()).hexdigest()[:12]
+        for key, value in _leaves(tomllib.loads(toml))
+    }
+
+
+def _leaves(table: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, str]]:
+    for key, value in table.items():
+        if isinstance(value, dict) and value:
+            yield from _leaves(value, f"{prefix}{key}.")
+        elif isinstance(value, list) and value and all(isinstance(item, dict) for item in value):
+            for index, item in enumerate(value):
+                yield from _leaves(item, f"{prefix}{key}[{index}].")
+        else:
+            yield f"{prefix}{key}", json.dumps(value, default=str, sort_keys=True)

@@ -1,0 +1,133 @@
+"""The stack's settings from Pulumi's configuration: the only reader of pulumi.Config.
+
+Fills the models of `runtime.stack_settings` and judges the secrets before anything is created. A
+secret value leaves this module only as a secret Output.
+"""
+
+import hashlib
+import json
+from collections.abc import Awaitable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+
+import pulumi
+from pulumi.runtime.config import CONFIG, get_config_env  # the whole bag; Config has no list
+from pulumi.runtime.sync_await import _sync_await  # the SDK's own way; there is no public one
+
+from runtime import naming
+from runtime.cluster import ClusterProfile
+from runtime.errors import Problem, SettingsError
+from runtime.secret_rules import read_env_file, secret_problems
+from runtime.stack_settings import (
+    ClusterSettings,
+    RunSettings,
+    VolumeSettings,
+    parse_settings,
+)
+
+_T = TypeVar("_T")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class StackSettings:
+    """The settings of this stack; `root` is the project's folder, `env` the run's secrets."""
+
+    stack: str
+    root: Path
+    body: ClusterSettings | VolumeSettings | RunSettings
+    env: pulumi.Output[dict[str, str]]
+    env_digest: pulumi.Output[str]
+    env_names: frozenset[str]
+
+
+def load() -> StackSettings:
+    """Return this stack's settings; raises SettingsError naming every wrong key."""
+    stack = pulumi.get_stack()
+    body = parse_settings(_namespace(), stack=stack)
+    values = _secret_values(body)
+    problems = secret_problems(values)
+    if problems:
+        raise SettingsError(problems, source=f"stack {stack}")
+    return StackSettings(
+        stack=stack,
+        root=Path(pulumi.get_root_directory()),
+        body=body,
+        env=pulumi.Output.secret(values),
+        env_digest=pulumi.Output.secret(_digest(values)),
+        env_names=frozenset(values),
+    )
+
+
+def read_profile(cluster: str) -> ClusterProfile:
+    """Return the profile that a cluster stack exports, read through a StackReference."""
+    return ClusterProfile.model_validate(_stack_output(cluster, "profile", kind="cluster"))
+
+
+def read_volume_path(volume: str) -> str:
+    """Return the folder of a local volume stack."""
+    return str(_stack_output(volume, "path", kind="volume"))
+
+
+def _stack_output(stack: str, output: str, *, kind: str) -> Any:  # noqa: ANN401 - a JSON value
+    name = f"{pulumi.get_organization()}/{pulumi.get_project()}/{stack}"
+    reference = pulumi.StackReference(name)
+    value = _wait(reference.get_output_details(output)).value
+    if value is None:
+        raise SettingsError(
+            [
+                Problem(
+                    loc=(f"{naming.PROJECT}:{kind}",),
+                    message=f"stack {stack} exports no {output}: it is no {kind}, or not up yet",
+                    fix=f"pulumi up -s {stack}",
+                    code=kind,
+                )
+            ]
+        )
+    return value
+
+
+def _wait(awaitable: Awaitable[_T]) -> _T:
+    return _sync_await(awaitable)
+
+
+def _namespace() -> dict[str, Any]:  # Any: JSON values
+    prefix = f"{naming.PROJECT}:"
+    found = {}
+    for key, value in _all_config().items():
+        if key.startswith(prefix) and value != "":
+            found[key.removeprefix(prefix)] = value
+    return found
+
+
+def _all_config() -> dict[str, str]:
+    return {**get_config_env(), **CONFIG.get()}
+
+
+def _digest(values: dict[str, str]) -> str:
+    return hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()
+
+
+def _secret_values(body: ClusterSettings | VolumeSettings | RunSettings) -> dict[str, str]:
+    if not isinstance(body, RunSettings):
+        return {}
+    values = read_env_file(Path(body.env_file).expanduser()) if body.env_file else {}
+    given = pulumi.Config().get("env")
+    if not given:
+        return values
+    try:
+        stored = json.loads(given)
+    except json.JSONDecodeError:
+        stored = None
+    if not isinstance(stored, dict) or not all(isinstance(v, str) for v in stored.values()):
+        raise SettingsError(
+            [
+                Problem(
+                    loc=(f"{naming.PROJECT}:env",),
+                    message="must be a JSON object of strings",
+                    fix="pulumi config set --secret --path paddock:env.KEY < file",
+                    code="secret",
+                )
+            ]
+        )
+    return {**values, **stored}

@@ -1,0 +1,69 @@
+"""The CLI: one table of commands; what they do is in `runtime.commands`.
+
+Every PaddockError ends as its message on stderr and its exit code; a traceback is a bug.
+"""
+
+import itertools
+import json
+import sys
+
+import typer
+
+from runtime.commands import demo, follow, plan, stack
+from runtime.errors import PaddockError, ProblemsError
+
+app = typer.Typer(
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    help="Hosted reinforcement learning on your own cluster: one prime-rl TOML, one Pulumi stack.",
+)
+for name, command in {
+    "plan": plan.plan,
+    "env": stack.env,
+    "wait": follow.wait,
+    "logs": follow.logs,
+    "components": follow.components,
+    "stop": follow.stop,
+    "resume": stack.resume,
+    "destroy": stack.destroy,
+    "gpus": plan.list_gpus,
+    "schema": plan.schema,
+    "demo": demo.demo,
+}.items():
+    app.command(name)(command)
+app.add_typer(stack.stack_app, name="stack")
+app.add_typer(plan.models_app, name="models")
+
+
+def main() -> None:
+    """Run the CLI; the console script."""
+    try:
+        app()
+    except PaddockError as error:
+        _show(error)
+        sys.exit(error.exit_code)
+    except KeyboardInterrupt:
+        sys.stderr.write("interrupted\n")
+        sys.exit(130)
+
+
+def _show(error: PaddockError) -> None:
+    sys.stderr.write(f"error: {error}\n")
+    if isinstance(error, ProblemsError) and _wants_json(sys.argv):
+        problems = [
+            {
+                "loc": list(problem.loc),
+                "msg": problem.message,
+                "fix": problem.fix,
+                "code": problem.code,
+            }
+            for problem in error.problems
+        ]
+        sys.stdout.write(json.dumps({"error": error.code, "detail": problems}, indent=2) + "\n")
+
+
+def _wants_json(argv: list[str]) -> bool:
+    pairs = itertools.pairwise(argv)
+    return "--output=json" in argv or any(
+        flag in {"--output", "-o"} and value == "json" for flag, value in pairs
+    )

@@ -1,0 +1,167 @@
+"""`paddock wait`, `logs`, `components`, `stop`: follow a run and end it, with the seed's words."""
+
+import time
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.table import Table
+
+from runtime import naming
+from runtime.commands.session import (
+    Output,
+    OutputOption,
+    RunArgument,
+    console,
+    offline_project,
+    open_project,
+    print_json,
+    say,
+)
+from runtime.control import stacks
+from runtime.errors import NotFoundError, Problem, SettingsError
+from runtime.launch.components import Component, build_components
+from runtime.local_state import LocalRun
+from runtime.locate import locate_run
+from runtime.observe.local import read_components
+from runtime.observe.log_reader import LogQuery, read_lines
+from runtime.plan import plan_from_json
+from runtime.progress import MetricsTail
+from runtime.record import RunRecord
+from runtime.states import EXIT_CODES
+from runtime.supervisor_client import settle_run, stop_run
+
+_POLL_S = 0.5
+
+
+def wait(
+    run_id: RunArgument,
+    destroy: Annotated[
+        bool, typer.Option("--destroy", help="destroy the stack at the end")
+    ] = False,
+    output: OutputOption = Output.TEXT,
+) -> None:
+    """Follow a run to its end: exit code 0 COMPLETED, 1 FAILED, 2 STOPPED."""
+    run = locate_run(offline_project(), run_id)
+    record = follow(run)
+    if destroy:
+        stacks.destroy(open_project(), run_id, say)
+    if output is Output.JSON:
+        print_json(record.model_dump(mode="json"))
+    else:
+        console().print(
+            f"{run_id} {record.state}" + (f": {record.reason}" if record.reason else "")
+        )
+        for line in record.exit.last_lines if record.exit else ():
+            console().print(f"  {line}", markup=False)
+    raise typer.Exit(EXIT_CODES[record.state])
+
+
+def follow(run: LocalRun) -> RunRecord:
+    """Print states and rewards as they come, on stderr; return the record of the ended run."""
+    tail = MetricsTail(run.directory.metrics)
+    shown = 0
+    while True:
+        record = settle_run(run)
+        if record is None:
+            raise NotFoundError(f"{run.run_id}: no record in {run.run_path}")
+        for change in record.times[shown:]:
+            stamp = change.time.astimezone().strftime("%H:%M:%S")
+            reason = f" ({change.reason})" if change.reason else ""
+            say(f"{stamp} {change.state}{reason}")
+        shown = len(record.times)
+        for step, reward in tail.new_rewards():
+            say(f"  step {step:>4}  reward {reward:.3f}")
+        if record.is_over:
+            return record
+        time.sleep(_POLL_S)
+
+
+def stop(run_id: RunArgument, output: OutputOption = Output.TEXT) -> None:
+    """Stop a run early and release its GPUs; its stack stays until it is destroyed."""
+    run = locate_run(offline_project(), run_id)
+    record = stop_run(run, reason="stopped by paddock stop")
+    if output is Output.JSON:
+        print_json(record.model_dump(mode="json"))
+    else:
+        console().print(f"{run_id} is {record.state}. Remove the rest: pulumi destroy -s {run_id}")
+
+
+def logs(
+    run_id: RunArgument,
+    component: Annotated[
+        str, typer.Option("--component", "-c", help="orchestrator, trainer, inference or router")
+    ] = naming.ORCHESTRATOR,
+    env: Annotated[str | None, typer.Option("--env", help="env server of this source")] = None,
+    follow_: Annotated[
+        bool, typer.Option("--follow", "-f", help="keep printing new lines")
+    ] = False,
+    tail: Annotated[int | None, typer.Option("--tail", "-n", help="only the last N lines")] = None,
+    search: Annotated[str | None, typer.Option(help="only lines that contain this")] = None,
+    regex: Annotated[str | None, typer.Option(help="only lines that match this")] = None,
+    level: Annotated[str | None, typer.Option(help="this level and above, e.g. warning")] = None,
+    since: Annotated[
+        str | None, typer.Option(help="10m, or an ISO time; one without a zone is UTC")
+    ] = None,
+    attempt: Annotated[int | None, typer.Option(help="attempt; default: the newest")] = None,
+) -> None:
+    """Print the log of one component; while the run lives and after it."""
+    run = locate_run(offline_project(), run_id)
+    number = attempt or run.attempt
+    query = LogQuery.parse(
+        tail=tail, search=search, regex=regex, level=level, since=since, now=time.time()
+    )
+    for path in _log_files(run, number, component=component, env=env):
+        for line in read_lines(path, query, follow=_lives(run) if follow_ else None):
+            typer.echo(line)
+
+
+def components(run_id: RunArgument, output: OutputOption = Output.TEXT) -> None:
+    """List the components of a run, with what their wrappers say."""
+    run = locate_run(offline_project(), run_id)
+    statuses = {found.name: found for found in read_components(run.directory, run.attempt)}
+    rows = []
+    for component in _components(run):
+        status = statuses.get(component.name)
+        rows.append(
+            {
+                "name": component.name,
+                "role": component.role.role,
+                "source": component.role.source,
+                "gpus": component.num_gpus,
+                "state": str(status.state) if status else "not started",
+                "pid": status.process.pid if status and status.process else None,
+                "log": str(run.directory.logs(run.attempt) / component.log),
+            }
+        )
+    if output is Output.JSON:
+        print_json(rows)
+        return
+    table = Table("Component", "Role", "GPUs", "State", "Log", box=None)
+    for row in rows:
+        table.add_row(*(str(row[key]) for key in ("name", "role", "gpus", "state", "log")))
+    console().print(table)
+
+
+def _components(run: LocalRun) -> tuple[Component, ...]:
+    try:
+        return build_components(plan_from_json(run.directory.plan.read_bytes()))
+    except OSError:
+        raise NotFoundError(f"{run.run_id}: {run.directory.plan} is missing") from None
+
+
+def _log_files(run: LocalRun, attempt: int, *, component: str, env: str | None) -> list[Path]:
+    """Return the log files that a component name stands for: a role, or one of its components."""
+    found = [
+        one
+        for one in _components(run)
+        if (env is not None and one.role.role == naming.ENV_SERVER and one.role.source == env)
+        or (env is None and component in {one.name, one.role.role})
+    ]
+    if not found:
+        known = ", ".join(one.name for one in _components(run))
+        what = f"env server of source {env}" if env is not None else f"component {component}"
+        raise SettingsError(
+            [Problem(message=f"{run.run_id} has no {what}; it has {known}", code="component")]
+        )
+    return [run.directory.logs(attempt) / one.log for one in found]

@@ -1,0 +1,197 @@
+"""`paddock plan`, `schema`, `gpus`, `models`: what a run would be made of, and on what."""
+
+import shlex
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from pydantic import ValidationError
+from rich.table import Table
+
+from runtime import admission, gpus, homes, limits, models
+from runtime.cluster import ClusterProfile
+from runtime.commands.session import (
+    Output,
+    OutputOption,
+    console,
+    open_project,
+    print_json,
+)
+from runtime.config import DispatchFlags, LoadedConfig, read_config_file
+from runtime.config.json_schema import json_schema
+from runtime.control import stacks
+from runtime.errors import NotFoundError, Problem, RefusedError, SettingsError, SetupError
+from runtime.launch.split import local_notices
+from runtime.observe.snapshot import take_snapshot
+from runtime.plan import RunPlan, build_plan
+from runtime.plan_report import component_rows, plan_report, price_text
+from runtime.secret_rules import read_env_file, secret_problems
+
+models_app = typer.Typer(no_args_is_help=True, help="The models of the local model cache.")
+_PREVIEW_RUN_ID = "run-id"
+
+
+def plan(
+    toml: Annotated[Path, typer.Argument(help="prime-rl TOML of the run")],
+    cluster: Annotated[
+        str | None, typer.Option(help="cluster stack, or a ClusterProfile file (JSON)")
+    ] = None,
+    volume: Annotated[str | None, typer.Option(help="folder of the run's volume")] = None,
+    gpu_type: Annotated[str | None, typer.Option(help="GPU type, e.g. H200_141GB")] = None,
+    image_tag: Annotated[str | None, typer.Option(help="prime-rl image tag")] = None,
+    env_file: Annotated[Path | None, typer.Option(help="0600 file of KEY=VALUE lines")] = None,
+    max_gpus: Annotated[int, typer.Option(help="cap on the run's GPUs")] = limits.MAX_GPUS_PER_RUN,
+    output: OutputOption = Output.TEXT,
+) -> None:
+    """Print what a run would be made of, touching nothing; every refusal at once."""
+    profile = _profile(cluster) if cluster else None
+    values = read_env_file(env_file) if env_file else {}
+    wrong = secret_problems(values)
+    if wrong:
+        raise SettingsError(wrong, source=str(env_file))
+    loaded = read_config_file(
+        toml,
+        flags=DispatchFlags(image_tag=image_tag, gpu_type=gpu_type),
+        secret_names=frozenset(values),
+        allow_unknown_fields=profile.allow_unknown_fields if profile else False,
+    )
+    made = build_plan(loaded, run_id=_PREVIEW_RUN_ID, profile=profile)
+    snapshot = take_snapshot(made, profile, volume_path=volume) if profile else None
+    problems = admission.admission_problems(
+        made, profile=profile, snapshot=snapshot, max_gpus=max_gpus
+    )
+    if problems:
+        raise RefusedError(problems, source=str(toml))
+    notices = _notices(loaded, made)
+    if snapshot is not None:
+        made = replace(made, model_path=snapshot.model_path)
+        full = admission.capacity_problem(made, snapshot)
+        notices += [f"capacity: {full}"] if full else []
+    not_checked = admission.NOT_CHECKED if profile is None else ()
+    run_path = f"{profile.runs_path if profile else 'runs'}/{_PREVIEW_RUN_ID}"
+    report = plan_report(made, run_path=run_path, notices=notices, not_checked=not_checked)
+    if output is Output.JSON:
+        print_json(report)
+    else:
+        _print_plan(made, report)
+
+
+def schema() -> None:
+    """Print the JSON Schema of a run's TOML, for editors."""
+    print_json(json_schema())
+
+
+def list_gpus(output: OutputOption = Output.TEXT) -> None:
+    """List the GPU types that a run can name, with list prices."""
+    rows = [gpu for gpu in gpus.GPU_TYPES.values() if gpu.memory_gib]
+    if output is Output.JSON:
+        print_json([{"name": gpu.name, "price": gpu.price_usd_per_hour} for gpu in rows])
+        return
+    table = Table("GPU type", "Memory", "$/GPU-hour", box=None)
+    for gpu in rows:
+        table.add_row(gpu.name, f"{gpu.memory_gib} GiB", f"{gpu.price_usd_per_hour:.2f}")
+    console().print(table)
+
+
+@models_app.command("list")
+def list_models(output: OutputOption = Output.TEXT) -> None:
+    """List the models of the local model cache."""
+    found = models.cached_models(str(homes.cache_path()))
+    if output is Output.JSON:
+        print_json([{"name": name, "path": str(path)} for name, path in found.items()])
+        return
+    if not found:
+        console().print(f"The model cache is empty: paddock models add {models.TINY_MODEL}")
+        return
+    table = Table("Model", "Folder", box=None)
+    for name, path in found.items():
+        table.add_row(name, str(path))
+    console().print(table)
+
+
+@models_app.command("add")
+def add_model(
+    name: Annotated[str, typer.Argument(help="name that a TOML gives in [model] name")],
+    folder: Annotated[Path | None, typer.Argument(help="its Hugging Face directory")] = None,
+) -> None:
+    """Enter a model into the local model cache; paddock's own tiny model is made on the way."""
+    cache = str(homes.cache_path())
+    if folder is None:
+        if name != models.TINY_MODEL:
+            raise NotFoundError(f"{name}: give the folder that holds it, a Hugging Face directory")
+        folder = make_tiny_model()
+    entry = models.add_model(name, folder, cache)
+    console().print(f"{name} is in the model cache: {entry}")
+
+
+def make_tiny_model() -> Path:
+    """Make paddock's tiny model, or find it made; progress goes to stderr."""
+    argv = [sys.executable, "-m", "runtime.rl.tiny_model"]
+    with subprocess.Popen(argv, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        lines = [line.strip() for line in process.stdout if line.strip()]
+    if process.returncode != 0 or not lines:
+        raise SetupError(f"making {models.TINY_MODEL} failed with exit code {process.returncode}")
+    return Path(lines[-1])
+
+
+def _profile(cluster: str) -> ClusterProfile:
+    if cluster.endswith(".json"):
+        try:
+            return ClusterProfile.model_validate_json(Path(cluster).read_text())
+        except OSError as error:
+            raise NotFoundError(f"--cluster {cluster}: {error.strerror}") from None
+        except ValidationError as error:
+            raise SettingsError(
+                [
+                    Problem(loc=tuple(detail["loc"]), message=detail["msg"], code="profile")
+                    for detail in error.errors(include_url=False)
+                ],
+                source=cluster,
+            ) from None
+    found = stacks.outputs(open_project(), cluster).get("profile")
+    if found is None:
+        raise NotFoundError(f"stack {cluster} exports no profile: pulumi up -s {cluster}")
+    return ClusterProfile.model_validate(found)
+
+
+def _notices(loaded: LoadedConfig, made: RunPlan) -> list[str]:
+    found = [f"{notice.path}: {notice.message}".lstrip(": ") for notice in loaded.notices]
+    return found + list(local_notices(loaded.config, made) if made.target == "local" else ())
+
+
+def _print_plan(made: RunPlan, report: dict[str, Any]) -> None:
+    out = console()
+    pool = made.pool
+    out.print(
+        f"{made.name}: {made.deployment}, {made.num_gpus} GPUs "
+        f"({pool.num_nodes} x {pool.gpus_per_node} {pool.gpu_type or 'of any type'}), "
+        f"{made.num_pods} pods, target {made.target}"
+    )
+    roles = Table("Role", "Pods", "GPUs/pod", "GPUs", "tp", "dp", box=None)
+    for role in made.roles:
+        name = f"{role.role} {role.split} {role.source}".strip()
+        counts = (role.num_pods, role.gpus_per_pod, role.num_gpus)
+        parallel = (role.tensor_parallel, role.data_parallel) if role.num_engines else ("", "")
+        roles.add_row(name, *(str(count) for count in (*counts, *parallel)))
+    out.print(roles)
+    for row in component_rows(made, run_path=report["runPath"]):
+        ports = ", ".join(str(port) for port in row.ports) or "none"
+        out.print(f"{row.name}: ports {ports}; config {row.config or 'none'}; log {row.log}")
+        out.print(f"  {shlex.join(row.argv)}", markup=False)
+    for label, value in (
+        ("model", made.model_path or made.model),
+        ("tasksets", ", ".join(made.tasksets)),
+        ("image", made.image_tag),
+        ("run directory", report["runPath"]),
+        ("checkpoints", "checkpoints/" if made.checkpoints else "none ([ckpt] is absent)"),
+        ("price", price_text(made)),
+    ):
+        out.print(f"{label}: {value}", markup=False)
+    for name in report["notChecked"]:
+        out.print(f"{name}: not checked (no --cluster)")
+    for notice in report["notices"]:
+        out.print(f"notice: {notice}", markup=False)

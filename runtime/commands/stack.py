@@ -1,0 +1,132 @@
+"""`paddock env`, `paddock stack new`, `paddock destroy`, `paddock resume`: stacks by hand."""
+
+import os
+import shlex
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from runtime import naming
+from runtime.commands.session import RunArgument, console, open_project, say
+from runtime.config import DispatchFlags, read_config_file
+from runtime.control import stacks
+from runtime.control.backend import backend_environment
+from runtime.control.dispatch import new_run_stack
+from runtime.errors import NotFoundError, RunStateError, SettingsError
+from runtime.local_state import LocalRun
+from runtime.locate import locate_run, state_paths
+from runtime.record import read_record
+from runtime.secret_rules import read_env_file, read_env_flags, secret_problems
+from runtime.stack_settings import bad_run_id
+from runtime.supervisor_client import release_run
+from runtime.toolchain import engine_environment
+
+stack_app = typer.Typer(no_args_is_help=True, help="Make stacks and their settings files.")
+
+
+def env() -> None:
+    """Print the exports with which plain `pulumi` works: eval "$(paddock env)"."""
+    wanted = {**engine_environment(os.environ), **backend_environment(os.environ)}
+    for name, value in wanted.items():
+        if os.environ.get(name) != value:
+            typer.echo(f"export {name}={shlex.quote(value)}")
+
+
+@stack_app.command("new")
+def new(
+    stack: Annotated[str, typer.Argument(help="name of the stack, which is the run's id")],
+    toml: Annotated[Path, typer.Argument(help="prime-rl TOML of the run")],
+    cluster: Annotated[str, typer.Option(help="cluster stack to place the run on")] = "local",
+    volume: Annotated[str | None, typer.Option(help="volume stack for the run directory")] = None,
+    env_vars: Annotated[
+        list[str] | None,
+        typer.Option("--env-var", "-e", help="secret: KEY (from this shell) or KEY=VALUE"),
+    ] = None,
+    env_file: Annotated[Path | None, typer.Option(help="0600 file of KEY=VALUE lines")] = None,
+    gpu_type: Annotated[str | None, typer.Option(help="GPU type, e.g. H200_141GB")] = None,
+    image_tag: Annotated[str | None, typer.Option(help="prime-rl image tag")] = None,
+) -> None:
+    """Make a run's stack and its settings file; nothing is started."""
+    if not naming.is_run_id(stack):
+        raise SettingsError([bad_run_id(stack)], source="stack new")
+    values = read_env_file(env_file) if env_file else {}
+    values |= read_env_flags(env_vars or [], os.environ)
+    problems = secret_problems(values)
+    if problems:
+        raise SettingsError(problems, source="stack new")
+    flags = DispatchFlags(image_tag=image_tag, gpu_type=gpu_type)
+    read_config_file(toml, flags=flags, secret_names=frozenset(values))
+    project = open_project()
+    settings = {
+        "config": _relative(toml, project.path),
+        "cluster": cluster,
+        "volume": volume,
+        "gpuType": gpu_type,
+        "imageTag": image_tag,
+    }
+    new_run_stack(project, stack, settings, secrets=values)
+    console().print(
+        f"Stack {stack} is made; its settings are in {project.settings_file(stack)}\n\n"
+        f"  pulumi preview -s {stack}\n"
+        f"  pulumi up -s {stack}\n"
+        f"  paddock wait {stack}"
+    )
+
+
+def destroy(
+    run_id: RunArgument,
+    remove: Annotated[bool, typer.Option("--remove", help="remove the stack too")] = False,
+) -> None:
+    """End a run and remove all that it owns, after a crash too; its run directory stays."""
+    project = open_project()
+    run = _locate(project, run_id)
+    if run_id in stacks.list_stacks(project):
+        stacks.destroy(project, run_id, say)
+        if remove:
+            stacks.remove_stack(project, run_id)
+    elif run is None:
+        raise NotFoundError(f"no stack and no run {run_id}: `pulumi stack ls` lists the stacks")
+    # what a killed `up` left and no state knows
+    for owned in _owned(project, run_id, run):
+        release_run(owned)
+    console().print(f"{run_id} is destroyed; nothing of it runs")
+
+
+def resume(run_id: RunArgument) -> None:
+    """Start the next attempt of a run that is over, from its last checkpoint."""
+    project = open_project()
+    run = locate_run(project, run_id)
+    record = read_record(run.directory.record)
+    if record is None or not record.is_over:
+        state = record.state if record else "unknown"
+        raise RunStateError(f"{run_id} is {state}: only a run that is over can be resumed")
+    stacks.write_settings(project, run_id, {"attempt": record.attempt + 1})
+    if run_id not in stacks.list_stacks(project):
+        stacks.init_stack(project, run_id)
+    stacks.up(project, run_id, say)
+    console().print(f"{run_id} is at attempt {record.attempt + 1}: paddock wait {run_id}")
+
+
+def _locate(project: stacks.Project, run_id: str) -> LocalRun | None:
+    try:
+        return locate_run(project, run_id)
+    except NotFoundError:
+        return None
+
+
+def _owned(project: stacks.Project, run_id: str, run: LocalRun | None) -> list[LocalRun]:
+    """Return the run in every state directory, so that a sweep finds what no index names."""
+    if run is None:
+        return []
+    paths = [run.state_path, *state_paths(project)]
+    return [
+        LocalRun(state_path=path, run_path=run.run_path, run_id=run_id, attempt=run.attempt)
+        for path in dict.fromkeys(paths)
+        if path.is_dir()
+    ]
+
+
+def _relative(path: Path, root: Path) -> str:
+    absolute = path.resolve()
+    return str(absolute.relative_to(root) if absolute.is_relative_to(root) else absolute)

@@ -1,0 +1,1 @@
+"""What drives Pulumi: stacks and their settings; the control plane's home."""

@@ -1,0 +1,65 @@
+"""The environment in which `pulumi` is run: engine, backend and secrets provider.
+
+A backend or login of the user's is always respected; only where there is neither, paddock
+makes a file backend and a 0600 passphrase file under PADDOCK_HOME.
+"""
+
+import json
+import os
+import secrets
+from collections.abc import Mapping
+from pathlib import Path
+
+from runtime import homes
+from runtime.toolchain import engine_environment
+
+_BACKEND = "PULUMI_BACKEND_URL"
+_PASSPHRASE_FILE = "PULUMI_CONFIG_PASSPHRASE_FILE"  # noqa: S105 - a variable's name
+_PASSPHRASE = "PULUMI_CONFIG_PASSPHRASE"  # noqa: S105 - a variable's name
+
+
+def pulumi_environment(environ: Mapping[str, str]) -> dict[str, str]:
+    """Return the whole environment for `pulumi`; makes backend and passphrase file if needed."""
+    return {**engine_environment(environ), **backend_environment(environ)}
+
+
+def backend_environment(environ: Mapping[str, str]) -> dict[str, str]:
+    """Return the variables that choose backend and passphrase, empty where the user has chosen."""
+    if environ.get(_BACKEND) or _has_login(environ):
+        return {}
+    home = homes.make_home()
+    backend = home / "backend"
+    backend.mkdir(mode=0o700, exist_ok=True)
+    chosen = {_BACKEND: f"file://{backend}"}
+    if not (environ.get(_PASSPHRASE_FILE) or _PASSPHRASE in environ):
+        chosen[_PASSPHRASE_FILE] = str(_passphrase_file(home))
+    return chosen
+
+
+def file_backend(environ: Mapping[str, str]) -> Path | None:
+    """Return the folder of a file backend, None for any other backend."""
+    url = environ.get(_BACKEND, "")
+    return Path(url.removeprefix("file://")).expanduser() if url.startswith("file://") else None
+
+
+def _has_login(environ: Mapping[str, str]) -> bool:
+    if environ.get("PULUMI_ACCESS_TOKEN"):
+        return True
+    home = Path(environ.get("PULUMI_HOME") or Path(environ.get("HOME", "~")) / ".pulumi")
+    try:
+        stored = json.loads((home.expanduser() / "credentials.json").read_text())
+    except (OSError, ValueError):
+        return False
+    return bool(isinstance(stored, dict) and stored.get("current"))
+
+
+def _passphrase_file(home: Path) -> Path:
+    path = home / "passphrase"
+    try:
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    except FileExistsError:
+        path.chmod(0o600)
+        return path
+    with os.fdopen(descriptor, "w") as file:
+        file.write(secrets.token_urlsafe(32))
+    return path

@@ -1,0 +1,60 @@
+"""The locks of a file backend: who holds a stack, and whether that process still lives.
+
+A killed engine leaves its lock; it may be broken only when its owner is proved dead: on this host,
+and no process of that pid that is older than the lock.
+"""
+
+import json
+import os
+import socket
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+
+from runtime import naming
+from runtime.processes import identify
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class StackLock:
+    """A lock on a stack; `time` is when it was taken, seconds since the epoch."""
+
+    pid: int
+    host: str
+    time: float
+
+
+def stack_locks(backend: Path, stack: str) -> list[StackLock]:
+    """Return the locks on a stack in a file backend."""
+    folder = backend / ".pulumi" / "locks" / "organization" / naming.PROJECT / stack
+    locks = []
+    for path in sorted(folder.glob("*.json")):
+        try:
+            data = json.loads(path.read_text())
+            time = datetime.fromisoformat(str(data["timestamp"])).timestamp()
+            locks.append(StackLock(pid=int(data["pid"]), host=str(data["hostname"]), time=time))
+        except (OSError, ValueError, KeyError, TypeError):
+            locks.append(StackLock(pid=0, host="", time=0.0))  # unreadable: its owner is unknown
+    return locks
+
+
+def is_owner_dead(lock: StackLock) -> bool:
+    """Tell whether the lock's owner is proved dead; a lock of another host never is."""
+    if lock.host != socket.gethostname() or lock.pid <= 0:
+        return False
+    started = _started_at(lock.pid)
+    # a process that started after the lock was taken has only inherited the number
+    return started is None or started > lock.time + 1.0
+
+
+def _started_at(pid: int) -> float | None:
+    """Return when a live process started, in seconds since the epoch."""
+    process = identify(pid)
+    if process is None:
+        return None
+    boot = next(
+        int(line.split()[1])
+        for line in Path("/proc/stat").read_text().splitlines()
+        if line.startswith("btime ")
+    )
+    return boot + process.start_ticks / os.sysconf("SC_CLK_TCK")

@@ -1,0 +1,224 @@
+"""Every Pulumi operation of paddock: the only module that runs `pulumi`, one process an operation.
+
+An operation works on a project directory (the user's checkout, or a private one of the control
+plane), streams its lines, and fails as one StackError. Secrets go in through stdin, never argv.
+"""
+
+import contextlib
+import json
+import os
+import signal
+import subprocess
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from threading import Timer
+from typing import Any
+
+import yaml
+
+from runtime import naming
+from runtime.control.backend import file_backend
+from runtime.control.locks import is_owner_dead, stack_locks
+from runtime.errors import NotFoundError, StackError
+
+OnLine = Callable[[str], None]
+_TIMEOUT_S = 900.0
+"""Watchdog of one operation; an `up` only waits for acceptance, never for GPUs."""
+
+_GRACE_S = 30.0
+"""From the one SIGINT, after which the engine saves its state, to SIGKILL."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Project:
+    """A project directory and the environment of its operations (`pulumi_environment`)."""
+
+    path: Path
+    environment: Mapping[str, str] = field(repr=False)
+
+    def settings_file(self, stack: str) -> Path:
+        """Return the settings file of a stack."""
+        return self.path / "stacks" / f"Pulumi.{stack}.yaml"
+
+
+def list_stacks(project: Project) -> list[str]:
+    """Return the names of the project's stacks in the backend."""
+    answer = _run(project, ["stack", "ls", "--json"])
+    return [str(stack["name"]).rsplit("/", 1)[-1] for stack in json.loads(answer or "[]")]
+
+
+def init_stack(project: Project, stack: str) -> None:
+    """Make an empty stack in the backend; raises StackError when it is there already."""
+    project.settings_file(stack).parent.mkdir(exist_ok=True)
+    _run(project, ["stack", "init", stack, "--no-select"])
+
+
+def write_settings(project: Project, stack: str, settings: Mapping[str, Any]) -> None:
+    """Write the settings file of a stack, keeping what the engine stored in it.
+
+    `settings` are plain values by key without the namespace; a secret goes through `set_secret`.
+    """
+    path = project.settings_file(stack)
+    stored = yaml.safe_load(path.read_text()) if path.exists() else None
+    document: dict[str, Any] = stored if isinstance(stored, dict) else {}
+    config = document.setdefault("config", {})
+    for key, value in settings.items():
+        config[f"{naming.PROJECT}:{key}"] = value
+    path.parent.mkdir(exist_ok=True)
+    temporary = path.with_name(f".{path.name}.tmp")
+    temporary.write_text(yaml.safe_dump(document, sort_keys=False))
+    temporary.replace(path)
+
+
+def read_settings(project: Project, stack: str) -> dict[str, Any]:
+    """Return the plain settings of a stack; raises NotFoundError where it has no settings file."""
+    path = project.settings_file(stack)
+    try:
+        document = yaml.safe_load(path.read_text())
+    except FileNotFoundError:
+        raise NotFoundError(f"no stack {stack}: {path} does not exist") from None
+    except yaml.YAMLError as error:
+        raise StackError(f"{path} is not YAML: {error}") from None
+    config = document.get("config", {}) if isinstance(document, dict) else {}
+    prefix = f"{naming.PROJECT}:"
+    return {key.removeprefix(prefix): value for key, value in config.items()}
+
+
+def set_secret(project: Project, stack: str, key: str, value: str) -> None:
+    """Store a secret setting; the value goes through stdin, byte for byte."""
+    _run(
+        project,
+        ["config", "set", "--secret", f"{naming.PROJECT}:{key}", "--stack", stack],
+        stdin=value,
+    )
+
+
+def preview(project: Project, stack: str, on_line: OnLine, *, args: Sequence[str] = ()) -> None:
+    """Preview a stack."""
+    _run(project, ["preview", "--stack", stack, *args], on_line=on_line)
+
+
+def up(project: Project, stack: str, on_line: OnLine) -> None:
+    """Bring a stack up; returns when the run is accepted."""
+    _run(project, ["up", "--stack", stack, "--yes", "--skip-preview"], on_line=on_line)
+
+
+def outputs(project: Project, stack: str) -> dict[str, Any]:
+    """Return the stack's outputs; secret ones are masked by the engine."""
+    return json.loads(_run(project, ["stack", "output", "--json", "--stack", stack]) or "{}")
+
+
+def destroy(project: Project, stack: str, on_line: OnLine) -> None:
+    """Destroy a stack from state alone, after breaking a lock whose owner is proved dead.
+
+    Raises StackError while the lock's owner lives, or when it cannot be proved dead.
+    """
+    if break_lock(project, stack, on_line):
+        refresh = ["refresh", "--stack", stack, "--yes", "--skip-preview"]
+        _run(project, [*refresh, "--clear-pending-creates"], on_line=on_line)
+    _run(project, ["destroy", "--stack", stack, "--yes", "--skip-preview"], on_line=on_line)
+
+
+def break_lock(project: Project, stack: str, on_line: OnLine) -> bool:
+    """Cancel the update of an engine that is proved dead; tell whether there was one.
+
+    Raises StackError while the owner lives, or is of another host.
+    """
+    backend = file_backend(project.environment)
+    locks = stack_locks(backend, stack) if backend is not None else []
+    for lock in locks:
+        if not is_owner_dead(lock):
+            raise StackError(
+                f"{stack} is locked by pid {lock.pid} on {lock.host or 'an unknown host'}, which "
+                f"is not proved dead: wait for it, or `pulumi cancel --stack {stack}`"
+            )
+    if locks:
+        on_line(f"the engine that held {stack} is dead (pid {locks[0].pid}): cancelling its update")
+        _run(project, ["cancel", "--stack", stack, "--yes"], on_line=on_line)
+    return bool(locks)
+
+
+def remove_stack(project: Project, stack: str) -> None:
+    """Remove an empty stack that paddock made, and its settings file."""
+    _run(project, ["stack", "rm", stack, "--yes", "--preserve-config"])
+    project.settings_file(stack).unlink(missing_ok=True)
+
+
+def _run(
+    project: Project,
+    command: Sequence[str],
+    *,
+    stdin: str | None = None,
+    on_line: OnLine | None = None,
+) -> str:
+    """Run one operation, return its stdout; raises StackError with the engine's own words."""
+    argv = ["pulumi", *command, "--non-interactive", "--color", "never"]
+    streamed = on_line is not None
+    process = subprocess.Popen(
+        argv,
+        cwd=project.path,
+        env=dict(project.environment),
+        stdin=subprocess.PIPE if stdin is not None else subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT if streamed else subprocess.PIPE,
+        text=True,
+        errors="replace",
+        start_new_session=True,  # the terminal's Ctrl-C reaches us alone; we pass on one SIGINT
+    )
+    with process, _watchdog(process):
+        text = _communicate(process, stdin, on_line)
+    if process.returncode != 0:
+        what = f"pulumi {' '.join(command[:2])}"
+        raise StackError(f"{what} failed with exit code {process.returncode}\n{text[1]}".rstrip())
+    return text[0]
+
+
+def _communicate(
+    process: subprocess.Popen[str], stdin: str | None, on_line: OnLine | None
+) -> tuple[str, str]:
+    """Return (stdout, what explains a failure); passes on one interrupt and waits for the end."""
+    try:
+        if on_line is None:
+            out, err = process.communicate(stdin)
+            return out, err
+        assert process.stdout is not None
+        last: deque[str] = deque(maxlen=40)
+        for line in process.stdout:
+            last.append(line)
+            on_line(line.rstrip("\n"))
+        process.wait()
+        return "", "" if process.returncode == 0 else _diagnostics("".join(last))
+    except KeyboardInterrupt:
+        process.send_signal(signal.SIGINT)
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(_GRACE_S)
+        raise
+
+
+def _diagnostics(text: str) -> str:
+    """Return the engine's diagnostics, or everything where there is no such heading."""
+    _, heading, rest = text.partition("Diagnostics:")
+    return rest.partition("\nResources:")[0].strip("\n") if heading else text
+
+
+@contextlib.contextmanager
+def _watchdog(process: subprocess.Popen[str]) -> Any:  # noqa: ANN401 - a context manager
+    def interrupt() -> None:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGINT)
+
+    def kill() -> None:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+
+    timers = [Timer(_TIMEOUT_S, interrupt), Timer(_TIMEOUT_S + _GRACE_S, kill)]
+    for timer in timers:
+        timer.daemon = True
+        timer.start()
+    try:
+        yield
+    finally:
+        for timer in timers:
+            timer.cancel()

@@ -1,0 +1,30 @@
+"""The two folders outside a checkout: PADDOCK_HOME for state and secrets, the cache for the rest.
+
+Read from the environment here and nowhere else, when asked, never at import.
+"""
+
+import os
+from pathlib import Path
+
+
+def home_path() -> Path:
+    """Return PADDOCK_HOME (default ~/.paddock): backend, passphrase file, local clusters."""
+    return Path(os.environ.get("PADDOCK_HOME") or "~/.paddock").expanduser().absolute()
+
+
+def cache_path() -> Path:
+    """Return PADDOCK_CACHE (default ~/.cache/paddock): what can be made again."""
+    return Path(os.environ.get("PADDOCK_CACHE") or "~/.cache/paddock").expanduser().absolute()
+
+
+def state_path(cluster: str) -> Path:
+    """Return the default state directory of a local cluster stack."""
+    return home_path() / "clusters" / cluster
+
+
+def make_home() -> Path:
+    """Make PADDOCK_HOME, readable by its owner only, and return it."""
+    path = home_path()
+    path.mkdir(mode=0o700, parents=True, exist_ok=True)
+    path.chmod(0o700)
+    return path
