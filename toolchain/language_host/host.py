@@ -21,6 +21,7 @@ import pulumi
 from google.protobuf import empty_pb2
 from pulumi.automation._server import LanguageServer
 from pulumi.runtime.proto import language_pb2, plugin_pb2
+from pulumi.runtime.settings import SETTINGS
 
 ANALYZER_KIND = "analyzer"
 PLUGIN_MODULE = "toolchain.language_host.plugin"
@@ -74,7 +75,8 @@ class PythonHost(LanguageServer):
         request.args.append(self.engine_address)
         program_path = Path(request.info.program_directory, request.info.entry_point).resolve()
         os.chdir(request.pwd or request.info.program_directory)
-        self.program = lambda: _run_program(program_path)
+        root = request.info.root_directory
+        self.program = lambda: _run_program(program_path, root_directory=root)
         # The stub of the context's type is private to the package.
         response = super().Run(request, context)  # pyright: ignore[reportArgumentType]
         return language_pb2.RunResponse(bail=bool(response.error))
@@ -109,8 +111,10 @@ def _no_program() -> None:
     raise AssertionError("Run sets the program")
 
 
-def _run_program(program_path: Path) -> None:
+def _run_program(program_path: Path, *, root_directory: str) -> None:
     """Run a program as `python <path>` would, and put an error of its own into one message."""
+    # the SDK's server leaves it unset, so `pulumi.get_root_directory()` would answer None
+    SETTINGS.root_directory = root_directory
     main_file = program_path / "__main__.py" if program_path.is_dir() else program_path
     sys.path.insert(0, str(main_file.parent))
     sys.argv = [str(main_file)]
