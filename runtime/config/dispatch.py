@@ -1,0 +1,90 @@
+"""The keys of a file that are not prime-rl's: how a run is dispatched. A flag wins over the file."""
+
+from dataclasses import dataclass
+
+from runtime.config.toml_text import Table
+from runtime.errors import Problem
+from runtime.limits import DEFAULT_IMAGE_TAG
+
+_TEXT_KEYS = ("image_tag", "gpu_type", "volume", "volume_size")
+_CLIENT_KEYS = ("env_file", "env_files", "source_ref")  # read by the client that sends the file
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class DispatchFlags:
+    """What the command line said; None = nothing."""
+
+    image_tag: str | None = None
+    gpu_type: str | None = None
+    volume: str | None = None
+    volume_size: str | None = None
+    name: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class DispatchKeys:
+    """What holds for the run: flag over file over default; `gpu_type` None = picked by admission."""
+
+    image_tag: str = DEFAULT_IMAGE_TAG
+    gpu_type: str | None = None
+    volume: str | None = None
+    volume_size: str | None = None
+    name: str | None = None
+    env_files: tuple[str, ...] = ()
+
+
+def take_dispatch_keys(table: Table, flags: DispatchFlags) -> tuple[DispatchKeys, list[Problem]]:
+    """Remove the dispatch keys from a table and return them with what is wrong with them."""
+    problems: list[Problem] = []
+    texts = {key: _text(key, table.pop(key), problems) for key in _TEXT_KEYS if key in table}
+    client = {key: table.pop(key) for key in _CLIENT_KEYS if key in table}
+    env_files = [
+        *_texts("env_file", client.get("env_file", []), problems),
+        *_texts("env_files", client.get("env_files", []), problems),
+    ]
+    if table.get("type") == "rl":
+        del table["type"]
+    return (
+        DispatchKeys(
+            image_tag=flags.image_tag or texts.get("image_tag") or DEFAULT_IMAGE_TAG,
+            gpu_type=flags.gpu_type or texts.get("gpu_type"),
+            volume=flags.volume or texts.get("volume"),
+            volume_size=flags.volume_size or texts.get("volume_size"),
+            name=flags.name,
+            env_files=tuple(env_files),
+        ),
+        problems,
+    )
+
+
+def _text(key: str, value: object, problems: list[Problem]) -> str | None:
+    if isinstance(value, str) and value.strip() == value and value:
+        return value
+    shown = f"not {value!r:.40}" if isinstance(value, bool | int | float | str) else "not a table"
+    problems.append(
+        Problem(
+            loc=(key,),
+            message=f"{key} must be a text, {shown}",
+            fix=f'for example {key} = "{_EXAMPLES[key]}"',
+            code="type",
+        )
+    )
+    return None
+
+
+_EXAMPLES = {
+    "image_tag": DEFAULT_IMAGE_TAG,
+    "gpu_type": "H200_141GB",
+    "volume": "my-volume",
+    "volume_size": "1Ti",
+}
+
+
+def _texts(key: str, value: object, problems: list[Problem]) -> list[str]:
+    values = value if isinstance(value, list) else [value]
+    if all(isinstance(item, str) for item in values):
+        return values
+    problems.append(
+        Problem(loc=(key,), message=f"{key} must be a path or a list of paths", code="type")
+    )
+    return []

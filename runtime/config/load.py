@@ -1,0 +1,96 @@
+"""Read a run's TOML: text in, resolved config, dispatch keys and notices out, or one error with all of it."""
+
+import hashlib
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from runtime.config.derive import derive
+from runtime.config.dispatch import DispatchFlags, DispatchKeys, take_dispatch_keys
+from runtime.config.notices import Notice
+from runtime.config.remarks import remarks
+from runtime.config.rl import RLConfig
+from runtime.config.rules import broken_rules
+from runtime.config.shared import copy_shared
+from runtime.config.spellings import Origins, apply_spellings
+from runtime.config.toml_text import UnreadableError, decode, infinite_fields, parse, read_file
+from runtime.config.validate import validate
+from runtime.errors import ConfigError, Problem
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class LoadedConfig:
+    """A config that is well formed: as written, as resolved, and what is to be said about it."""
+
+    text: str
+    digest: str
+    config: RLConfig
+    dispatch: DispatchKeys
+    notices: tuple[Notice, ...] = ()
+
+
+def load_config(
+    text: str | bytes,
+    *,
+    source: str = "rl.toml",
+    flags: DispatchFlags = DispatchFlags(),  # noqa: B008 - frozen
+    secret_names: frozenset[str] = frozenset(),
+    allow_unknown_fields: bool = False,
+) -> LoadedConfig:
+    """Return the config that a text holds. Raises ConfigError with every problem found in it."""
+    try:
+        read = decode(text)
+        table = parse(read)
+    except UnreadableError as error:
+        raise ConfigError([error.problem], source=source) from None
+    digest = hashlib.sha256(read.encode()).hexdigest()
+    infinite = [Problem(loc=path, message="").path for path in infinite_fields(table)]
+    dispatch, problems = take_dispatch_keys(table, flags)
+    origins = Origins()
+    notices, conflicts = apply_spellings(table, origins)
+    problems += conflicts + copy_shared(table, origins)
+    outcome = validate(table, origins, allow_unknown_fields=allow_unknown_fields)
+    problems += outcome.problems
+    config = outcome.config
+    if config is not None:
+        problems += [
+            replace(problem, loc=origins.path(problem.loc))
+            for problem in broken_rules(config, outcome.dropped)
+        ]
+    if problems or config is None:
+        raise ConfigError(_once(problems), source=source)
+    notices += outcome.notices + remarks(config, secret_names=secret_names, infinite=infinite)
+    derive(config, digest=digest)
+    if flags.name is not None:
+        config.run.name = flags.name
+    return LoadedConfig(
+        text=read,
+        digest=digest,
+        config=config,
+        dispatch=replace(dispatch, name=flags.name or config.run.name),
+        notices=tuple(notices),
+    )
+
+
+def read_config_file(
+    path: str | Path,
+    *,
+    flags: DispatchFlags = DispatchFlags(),  # noqa: B008 - frozen
+    secret_names: frozenset[str] = frozenset(),
+    allow_unknown_fields: bool = False,
+) -> LoadedConfig:
+    """Return the config of a file. Raises ConfigError, for a file that cannot be read too."""
+    try:
+        data = read_file(Path(path))
+    except UnreadableError as error:
+        raise ConfigError([error.problem], source=str(path)) from None
+    return load_config(
+        data,
+        source=str(path),
+        flags=flags,
+        secret_names=secret_names,
+        allow_unknown_fields=allow_unknown_fields,
+    )
+
+
+def _once(problems: list[Problem]) -> list[Problem]:
+    return list(dict.fromkeys(problems))

@@ -1,0 +1,32 @@
+"""Rules between fields: what the schema of single fields cannot say.
+
+A rule is a function from a config to problems, with the paths that it reads; it stays silent when one of
+those was wrong by itself. All rules speak, so one answer names everything that is to be changed.
+"""
+
+from collections.abc import Iterable
+
+from runtime.config.rl import RLConfig
+from runtime.config.rules import agreement, placing, rollouts, safety, serving, training
+from runtime.config.schema_walk import Loc
+from runtime.errors import Problem
+
+RULES = (
+    *placing.RULES,
+    *training.RULES,
+    *rollouts.RULES,
+    *serving.RULES,
+    *agreement.RULES,
+    *safety.RULES,
+)
+
+
+def broken_rules(config: RLConfig, dropped: Iterable[Loc] = ()) -> list[Problem]:
+    """Return the problems of all rules that read nothing below or above a dropped path."""
+    gone = list(dropped)
+    return [
+        problem
+        for rule in RULES
+        if not any(rule.reads_at(path) for path in gone)
+        for problem in rule.check(config)
+    ]

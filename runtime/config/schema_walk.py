@@ -1,0 +1,128 @@
+"""Find one's way in the models: from a validation error's location to the user's path and field.
+
+pydantic puts union tags and class names into its locations; a user never wrote those.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from types import NoneType, UnionType
+from typing import Annotated, Any, Literal, Union, get_args, get_origin
+
+from pydantic import BaseModel
+from pydantic.fields import FieldInfo
+
+Loc = tuple[str | int, ...]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Place:
+    """Where an error lies: its path in the table, and the declared type and table there."""
+
+    path: Loc
+    annotation: Any  # a type expression
+    table: type[BaseModel] | None = None
+    """The model whose key the last part of the path is; None inside free dicts."""
+
+
+def locate(loc: Loc, root: type[BaseModel]) -> Place:
+    """Return the place of a pydantic location below a model."""
+    path: list[str | int] = []
+    here: Any = root
+    table: type[BaseModel] | None = None
+    for part in loc:
+        here = strip(here)
+        if isinstance(here, type) and issubclass(here, BaseModel):
+            path.append(part)
+            table = here
+            here = _field_type(here, part)
+        elif get_origin(here) in (list, dict):
+            path.append(part)
+            table = None
+            here = get_args(here)[-1]
+        elif get_origin(here) in (Union, UnionType):
+            here = _member(here, part)
+        else:
+            break
+    return Place(path=tuple(path), annotation=strip(here), table=table)
+
+
+def strip(annotation: Any) -> Any:  # a type expression
+    """Return a type without Annotated and without null, as far as one type is left."""
+    while True:
+        if get_origin(annotation) is Annotated:
+            annotation = get_args(annotation)[0]
+            continue
+        if get_origin(annotation) in (Union, UnionType):
+            members = [item for item in get_args(annotation) if item is not NoneType]
+            if len(members) == 1:
+                annotation = members[0]
+                continue
+        return annotation
+
+
+def members(annotation: Any) -> list[Any]:  # type expressions
+    """Return the types of a union, null left out and nested unions opened; else the type itself."""
+    annotation = strip(annotation)
+    if get_origin(annotation) not in (Union, UnionType):
+        return [annotation]
+    return [
+        inner for item in get_args(annotation) if item is not NoneType for inner in members(item)
+    ]
+
+
+def is_nullable(field: FieldInfo) -> bool:
+    """Tell whether a field takes null, that is the text "None"."""
+    return NoneType in get_args(field.annotation)
+
+
+def tags(annotation: Any) -> list[str]:  # a type expression
+    """Return the tags of a union of tables."""
+    return [
+        str(value)
+        for member in members(annotation)
+        if isinstance(member, type) and issubclass(member, BaseModel)
+        for value in _tag_values(member)
+    ]
+
+
+def tables(root: type[BaseModel], path: Loc = ()) -> Iterator[tuple[Loc, type[BaseModel]]]:
+    """Yield every table below a model with its path; list items and free keys are spelled "*"."""
+    yield path, root
+    for name, field in root.model_fields.items():
+        for item in members(field.annotation):
+            yield from _tables_of(item, (*path, name))
+
+
+def _tables_of(annotation: Any, path: Loc) -> Iterator[tuple[Loc, type[BaseModel]]]:
+    annotation = strip(annotation)
+    if get_origin(annotation) in (list, dict):
+        for item in members(get_args(annotation)[-1]):
+            yield from _tables_of(item, (*path, "*"))
+    elif isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        yield from tables(annotation, path)
+
+
+def _field_type(model: type[BaseModel], key: str | int) -> Any:
+    field = model.model_fields.get(str(key))
+    if field is not None:
+        return field.annotation
+    extra = model.__annotations__.get("__pydantic_extra__")
+    return get_args(extra)[-1] if extra is not None else Any
+
+
+def _member(union: Any, part: str | int) -> Any:
+    for member in members(union):
+        if isinstance(member, type) and issubclass(member, BaseModel):
+            if part == member.__name__ or part in _tag_values(member):
+                return member
+        elif get_origin(member) is Literal:
+            continue
+    return Any
+
+
+def _tag_values(model: type[BaseModel]) -> tuple[Any, ...]:
+    for key in ("type", "name"):
+        field = model.model_fields.get(key)
+        if field is not None and get_origin(field.annotation) is Literal:
+            return get_args(field.annotation)
+    return ()
