@@ -1,0 +1,54 @@
+"""Stack settings: each kind's keys, and one problem a wrong key."""
+
+import pytest
+
+from runtime.errors import SettingsError
+from runtime.stack_settings import ClusterSettings, RunSettings, parse_settings
+
+
+def test_a_run_needs_a_cluster_and_one_config() -> None:
+    settings = parse_settings(
+        {"kind": "run", "cluster": "local", "config": "rl.toml", "attempt": "2"}, stack="run-1"
+    )
+
+    assert isinstance(settings, RunSettings)
+    assert settings.attempt == 2
+
+
+def test_secret_keys_never_reach_the_models() -> None:
+    values = {"kind": "run", "cluster": "c", "config": "a.toml", "env": "canary"}
+
+    assert "canary" not in repr(parse_settings(values, stack="run-1"))
+
+
+@pytest.mark.parametrize(
+    ("values", "said"),
+    [
+        ({}, "paddock:kind: must be one of cluster, volume, run"),
+        ({"kind": "pod"}, "paddock:kind: must be one of"),
+        ({"kind": "run", "config": "a.toml"}, "paddock:cluster: Field required"),
+        ({"kind": "run", "cluster": "c", "config": "a", "gpuTyp": "x"}, "paddock:gpuTyp: no such"),
+        ({"kind": "run", "cluster": "c"}, "exactly one of config"),
+        ({"kind": "run", "cluster": "c", "config": "a", "attempt": "0"}, "paddock:attempt"),
+        ({"kind": "cluster", "slots": "many"}, "paddock:slots"),
+    ],
+)
+def test_a_wrong_setting_is_named(values: dict[str, str], said: str) -> None:
+    with pytest.raises(SettingsError, match="problem") as caught:
+        parse_settings(values, stack="run-1")
+
+    assert said in str(caught.value)
+
+
+def test_a_run_stack_is_named_like_a_run_id() -> None:
+    values = {"kind": "run", "cluster": "c", "config": "a.toml"}
+
+    with pytest.raises(SettingsError, match="not a run id"):
+        parse_settings(values, stack="Run_1")
+
+
+def test_a_cluster_defaults_to_the_local_target() -> None:
+    settings = parse_settings({"kind": "cluster"}, stack="local")
+
+    assert isinstance(settings, ClusterSettings)
+    assert settings.target == "local"
