@@ -103,6 +103,12 @@ def read_claims(state_path: Path) -> tuple[Claim, ...]:
         return tuple(claims)
 
 
+def devices_of(state_path: Path, claim: Claim) -> tuple[str, ...]:
+    """Return the device of each claimed slot: a CUDA id, or "" for a CPU slot."""
+    devices = read_cluster(state_path).devices
+    return tuple(devices[slot] for slot in claim.slots if slot < len(devices))
+
+
 @contextmanager
 def _changed(state_path: Path) -> Iterator[list[Claim]]:
     """Yield the claims that count, and write them back when the block ends well."""

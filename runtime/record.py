@@ -104,12 +104,10 @@ def begin_attempt(
     """
     with _locked(path):
         before = read_record(path)
-        if before is not None and before.attempt == attempt and not before.is_over:
-            if before.config_digest != config_digest:
-                raise RunStateError(changed_config_message(run_id, attempt))
-            return before
         if before is not None:
-            _check_begin(before, attempt, preempted=preempted)
+            check_begin(before, attempt, config_digest=config_digest, preempted=preempted)
+            if before.attempt == attempt:
+                return before
         change = StateChange(
             state=RunState.QUEUED,
             time=datetime.now(UTC),
@@ -194,6 +192,34 @@ def set_aftermath(
         return after
 
 
+def check_begin(
+    before: RunRecord, attempt: int, *, config_digest: str, preempted: bool = False
+) -> None:
+    """Raise RunStateError, with the fix, when an attempt may not begin or go on after this."""
+    if attempt < before.attempt:
+        raise RunStateError(
+            f"{before.run_id} is at attempt {before.attempt}, attempt {attempt} is past: "
+            f"`pulumi config set paddock:attempt {before.attempt}`"
+        )
+    if attempt == before.attempt and before.is_over:
+        why = f": {before.reason}" if before.reason else ""
+        raise RunStateError(
+            over_message(before.run_id, attempt, what=f"is over ({before.state}{why})")
+        )
+    if attempt == before.attempt and before.config_digest != config_digest:
+        raise RunStateError(
+            f"{before.run_id}: attempt {attempt} is live with another config: put the config "
+            f"back, or `paddock stop {before.run_id}` and start attempt {attempt + 1}"
+        )
+    if attempt > before.attempt and not (
+        before.is_over or before.state is RunState.PAUSED or preempted
+    ):
+        raise RunStateError(
+            f"{before.run_id}: attempt {before.attempt} is still {before.state}: "
+            f"`paddock stop {before.run_id}` before attempt {attempt}"
+        )
+
+
 def over_message(run_id: str, attempt: int, *, what: str) -> str:
     """Return the refusal of a start at an attempt that is over, with both fixes."""
     return (
@@ -201,29 +227,6 @@ def over_message(run_id: str, attempt: int, *, what: str) -> str:
         f"`paddock resume {run_id}`, or `pulumi config set paddock:attempt {attempt + 1}` "
         "and `pulumi up`"
     )
-
-
-def changed_config_message(run_id: str, attempt: int) -> str:
-    """Return the refusal of another config for a live attempt."""
-    return (
-        f"{run_id}: attempt {attempt} is live with another config: put the config back, or stop "
-        f"the run (`paddock stop {run_id}`) and start attempt {attempt + 1}"
-    )
-
-
-def _check_begin(before: RunRecord, attempt: int, *, preempted: bool) -> None:
-    if attempt < before.attempt:
-        raise RunStateError(
-            f"{before.run_id} is at attempt {before.attempt}, attempt {attempt} is past: "
-            f"`pulumi config set paddock:attempt {before.attempt}`"
-        )
-    if attempt == before.attempt:
-        raise RunStateError(over_message(before.run_id, attempt, what=f"is over ({before.state})"))
-    if not (before.is_over or before.state is RunState.PAUSED or preempted):
-        raise RunStateError(
-            f"{before.run_id}: attempt {before.attempt} is still {before.state}: "
-            f"`paddock stop {before.run_id}` before attempt {attempt}"
-        )
 
 
 def _current(path: Path, attempt: int) -> RunRecord:

@@ -9,6 +9,7 @@ import contextlib
 import os
 import socket
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -16,6 +17,29 @@ from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
 from runtime.errors import NotFoundError, PaddockError, RunStateError, SupervisorError
 from runtime.local_state import LocalRun
+
+PREPARE = "runtime.launch.local:prepare_local"
+"""What turns a run directory and a plan into components; a test may name another."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class StartRun:
+    """The request to place one attempt of a run on this machine; a supervisor's command line.
+
+    The run directory must hold `configs/rl.toml` and `configs/plan.json` before the first component
+    is started. `prepare` is `module:function` or `/abs/file.py:function`; `request_timeout_s` is
+    how long the supervisor waits for the update to request all planned components.
+    """
+
+    run: LocalRun
+    config_digest: str
+    num_slots: int
+    num_ports: int
+    prepare: str = PREPARE
+    request_timeout_s: float = 120.0
+
+
+START_RUN = TypeAdapter(StartRun)
 
 MAX_MESSAGE_BYTES = 4 << 20
 """256 KiB of secrets, each byte at most six characters of JSON, and some room."""
