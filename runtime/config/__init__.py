@@ -1,4 +1,4 @@
-"""prime-rl's RL config: read, checked, resolved. Free of torch, Pulumi and the packages that a config names.
+"""prime-rl's RL config: read, checked, resolved; free of torch, Pulumi and what a config names.
 
 `load_config` is the way in, for the CLI, the Pulumi program and the control plane alike.
 """

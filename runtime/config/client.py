@@ -1,4 +1,4 @@
-"""How a component reaches an OpenAI-compatible endpoint: the policy's, or a model served elsewhere."""
+"""How a component reaches an OpenAI-compatible endpoint: the policy's, or a frozen model's."""
 
 from typing import Annotated
 
@@ -8,14 +8,11 @@ from runtime.config.block import Block, Count, NonNegative
 from runtime.config.trainer_model import VLM
 
 
-class Client(Block):
-    """`[orchestrator.model.client]`."""
+class ClientOptions(Block):
+    """What all clients share."""
 
     wait_for_ready_timeout: Count = 1800
     """Seconds to wait for the endpoint's /health at start."""
-
-    base_url: str = "http://localhost:8000/v1"
-    """The one endpoint for generation, a router as a rule; wired by paddock for the policy."""
 
     api_key_var: str = "VLLM_API_KEY"
     """Name of the environment variable that holds the key; never the key."""
@@ -37,7 +34,14 @@ class Client(Block):
     """Engines to pause, update and resume, past the router; wired by paddock."""
 
 
-class FrozenModel(Client):
+class Client(ClientOptions):
+    """`[orchestrator.model.client]`."""
+
+    base_url: str = "http://localhost:8000/v1"
+    """The one endpoint for generation, a router as a rule; wired by paddock for the policy."""
+
+
+class FrozenModel(ClientOptions):
     """A model served elsewhere, whose weights never change: a teacher."""
 
     base_url: str

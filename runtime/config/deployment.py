@@ -1,6 +1,6 @@
 """`[deployment]`: how many GPUs or nodes the trainer and the inference engines get.
 
-The sums over nodes and replicas are methods here, so that the plan and the derived world sizes agree.
+The sums over nodes and replicas are properties here, so that plan and derived world sizes agree.
 """
 
 from typing import Annotated, Literal
@@ -69,7 +69,7 @@ class MultiNodeDeployment(Block):
 
     @property
     def total_infer_nodes(self) -> int:
-        """Return the inference nodes of all replicas, 0 as long as `num_infer_nodes` is not filled in."""
+        """Return the inference nodes of all replicas, 0 until `num_infer_nodes` is filled in."""
         return (self.num_infer_nodes or 0) * self.num_infer_replicas
 
     @property

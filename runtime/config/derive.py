@@ -1,7 +1,7 @@
 """What prime-rl works out from a valid config: copies, counts, addresses on one host.
 
-Changes the config in place; run once, after the rules. World sizes are the real number of inference GPUs,
-where upstream reads the file's own data_parallel_size on a single node and then waits for ever.
+Changes the config in place; run once, after the rules. World sizes are the real number of inference
+GPUs, where upstream reads the file's data_parallel_size on a single node and then waits for ever.
 """
 
 from typing import TypeVar

@@ -3,6 +3,7 @@
 from runtime.config.deployment import MultiNodeDeployment, SingleNodeDeployment
 from runtime.config.engine_parsers import reasoning_parser, tool_call_parser
 from runtime.config.inference import DisaggregatedInference, InferenceConfig
+from runtime.config.orchestrator import Role
 from runtime.config.rl import RLConfig
 from runtime.config.vllm import MAX_LORA_RANKS
 
@@ -31,6 +32,7 @@ def derive_engines(config: RLConfig) -> None:
         vllm.max_lora_rank = next(known for known in MAX_LORA_RANKS if known >= rank)
     _copies(config, inference)
     _addresses(config, inference)
+    _roles(config, inference)
 
 
 def _copies(config: RLConfig, inference: InferenceConfig) -> None:
@@ -72,15 +74,24 @@ def _addresses(config: RLConfig, inference: InferenceConfig) -> None:
         host = "localhost"
     if "base_url" not in client.model_fields_set:
         client.base_url = f"http://{host}:{inference.server.port}/v1"
-    if "admin_base_url" not in client.model_fields_set:
-        if deployment.type == "single_node" and inference.router is not None:
-            client.admin_base_url = [f"http://{host}:{inference.backend_port}/v1"]
-    below = inference.deployment
-    if isinstance(below, DisaggregatedInference) and isinstance(deployment, MultiNodeDeployment):
-        if "inference_metrics_roles" not in config.orchestrator.model_fields_set:
-            a_node = deployment.gpus_per_node // inference.vllm.tensor_parallel_size
-            replicas = deployment.total_infer_nodes // below.num_nodes
-            config.orchestrator.inference_metrics_roles = [
-                *["prefill"] * (below.num_prefill_nodes * a_node),
-                *["decode"] * (below.num_decode_nodes * a_node),
-            ] * replicas
+    wires_admin = deployment.type == "single_node" and inference.router is not None
+    if wires_admin and "admin_base_url" not in client.model_fields_set:
+        client.admin_base_url = [f"http://{host}:{inference.backend_port}/v1"]
+
+
+def _roles(config: RLConfig, inference: InferenceConfig) -> None:
+    """Name each engine's role in the order of the admin URLs: prefill, then decode."""
+    below, deployment = inference.deployment, config.deployment
+    is_split = isinstance(below, DisaggregatedInference)
+    if not is_split or not isinstance(deployment, MultiNodeDeployment):
+        return
+    if "inference_metrics_roles" in config.orchestrator.model_fields_set:
+        return
+    a_node = deployment.gpus_per_node // inference.vllm.tensor_parallel_size
+    replicas = deployment.total_infer_nodes // below.num_nodes
+    num_prefill = below.num_prefill_nodes * a_node
+    num_ranks = below.num_nodes * a_node
+    a_replica: list[Role] = [
+        "prefill" if rank < num_prefill else "decode" for rank in range(num_ranks)
+    ]
+    config.orchestrator.inference_metrics_roles = a_replica * replicas

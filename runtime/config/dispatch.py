@@ -1,4 +1,4 @@
-"""The keys of a file that are not prime-rl's: how a run is dispatched. A flag wins over the file."""
+"""The keys of a file that say how a run is dispatched and are not prime-rl's. A flag wins."""
 
 from dataclasses import dataclass
 
@@ -23,7 +23,7 @@ class DispatchFlags:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class DispatchKeys:
-    """What holds for the run: flag over file over default; `gpu_type` None = picked by admission."""
+    """What holds for the run: flag over file over default; no `gpu_type` = admission picks."""
 
     image_tag: str = DEFAULT_IMAGE_TAG
     gpu_type: str | None = None
@@ -82,8 +82,9 @@ _EXAMPLES = {
 
 def _texts(key: str, value: object, problems: list[Problem]) -> list[str]:
     values = value if isinstance(value, list) else [value]
-    if all(isinstance(item, str) for item in values):
-        return values
+    texts = [item for item in values if isinstance(item, str)]
+    if len(texts) == len(values):
+        return texts
     problems.append(
         Problem(loc=(key,), message=f"{key} must be a path or a list of paths", code="type")
     )

@@ -1,7 +1,7 @@
 """vLLM's parsers of tool calls and thoughts for model ids, where `[inference.vllm]` says "auto".
 
-Rows are tried in order; a row matches ids that start with its text. Source: prime-rl at the mirrored
-revision, by behaviour.
+Rows are tried in order; a row matches ids that start with its text. Source: prime-rl at the
+mirrored revision, by behaviour.
 """
 
 import re

@@ -1,8 +1,8 @@
 """A source's `env` table: the taskset, and the agents that work on its tasks.
 
-Tasksets and harnesses are packages with keys of their own, which paddock never imports, so their tables
-are open. A multi-agent taskset names its seats itself (`env.player` instead of `env.agent`): any further
-table of `env` is read as such a seat.
+Tasksets and harnesses are packages with keys of their own, which paddock never imports, so their
+tables are open. A multi-agent taskset names its seats itself (`env.player` instead of `env.agent`):
+any further table of `env` is read as such a seat, any other value as a setting of the package.
 """
 
 from pathlib import Path
@@ -10,6 +10,7 @@ from typing import Annotated, Any
 
 from pydantic import (
     AliasChoices,
+    ConfigDict,
     Field,
     SerializerFunctionWrapHandler,
     model_serializer,
@@ -25,7 +26,7 @@ from runtime.config.env_runtime import (
     Runtime,
 )
 
-MISPLACED_IN_ENV = ("harness", "runtime", "sampling", "model", "client", "max_turns")
+MISPLACED_IN_ENV = ("harness", "runtime")
 
 
 class JudgeSampling(OpenBlock):
@@ -184,8 +185,8 @@ class AgentTimeout(Block):
     """Seconds to be scored; unset = none."""
 
 
-class Agent(OpenBlock):
-    """One seat of an environment."""
+class Agent(Block):
+    """The seat of a single-agent environment."""
 
     default_types = {"runtime": "prime"}
 
@@ -223,10 +224,19 @@ class Agent(OpenBlock):
     """What is tried again."""
 
 
+class Seat(Agent):
+    """A seat that a multi-agent taskset names; its package may add keys."""
+
+    model_config = ConfigDict(extra="allow")
+
+
 class Env(OpenBlock):
     """`env` of a training or eval source."""
 
-    __pydantic_extra__: dict[str, Agent]
+    # pydantic reads the type of further keys from here: seats, and the package's own settings
+    __pydantic_extra__: dict[str, Seat | bool | int | float | str | list[Any] | None] = Field(  # pyright: ignore[reportIncompatibleVariableOverride]
+        init=False
+    )
 
     default_types = {"interception": "elastic"}
 
@@ -266,12 +276,10 @@ class Env(OpenBlock):
     @property
     def seats(self) -> dict[str, Agent]:
         """Return the agents by seat name."""
-        named = self.__pydantic_extra__ or {}
-        return (
-            {**named}
-            if named and "agent" not in self.model_fields_set
-            else {"agent": self.agent, **named}
-        )
+        further = (self.__pydantic_extra__ or {}).items()
+        named: dict[str, Agent] = {key: seat for key, seat in further if isinstance(seat, Seat)}
+        is_single = not named or "agent" in self.model_fields_set
+        return {"agent": self.agent, **named} if is_single else named
 
     @model_serializer(mode="wrap")
     def leave_out_unused_seat(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:

@@ -1,7 +1,7 @@
 """Where an agent of an environment runs, and how its requests are routed to the policy.
 
-These tables belong to the verifiers package; their keys are those of its 0.3.1.dev62, which the mirrored
-prime-rl pins.
+These tables belong to the verifiers package; their keys are those of its 0.3.1.dev62, which the
+mirrored prime-rl pins.
 """
 
 from typing import Annotated, Literal

@@ -1,4 +1,4 @@
-"""Read a run's TOML: text in, resolved config, dispatch keys and notices out, or one error with all of it."""
+"""Read a run's TOML: a resolved config with notices, or one error with every problem."""
 
 import hashlib
 from dataclasses import dataclass, replace

@@ -146,7 +146,7 @@ class MetricsServer(Block):
     """Prometheus metrics and /health of the trainer."""
 
     port: Port = 8000
-    """Port to listen on; the same number as the inference server's, so change one on a shared host."""
+    """Port to listen on; the inference server's default too, so change one on a shared host."""
 
     host: str = "0.0.0.0"  # noqa: S104 - prime-rl's default; the pod's network policy closes it
     """Address to bind."""

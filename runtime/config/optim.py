@@ -106,7 +106,7 @@ class CosineScheduler(Block):
 
 
 class DefaultLoss(Block):
-    """Policy gradient with a mask on tokens that drifted too far from the policy that sampled them."""
+    """Policy gradient that masks tokens which drifted too far from the policy that sampled them."""
 
     type: Literal["default"] = "default"
     """Picks this variant; may be left out."""

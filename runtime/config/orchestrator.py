@@ -20,6 +20,8 @@ from runtime.config.transport import (
     ZMQTransport,
 )
 
+Role = Literal["prefill", "decode"]
+
 
 class Concurrency(Block):
     """How many episodes run at once; adapted to what inference can take."""
@@ -73,7 +75,7 @@ class OrchestratorConfig(Block):
     collect_inference_metrics: bool = True
     """Copy the engines' metrics to W&B."""
 
-    inference_metrics_roles: list[Literal["prefill", "decode"]] | None = None
+    inference_metrics_roles: list[Role] | None = None
     """Role of each engine in the order of the admin URLs; derived for disaggregated serving."""
 
     ckpt: OrchestratorCheckpoint | None = None
@@ -122,7 +124,7 @@ class OrchestratorConfig(Block):
     """Steps to train; unset = until stopped. The same on the trainer."""
 
     max_off_policy_steps: Annotated[int, Field(ge=0)] = 8
-    """Steps that an episode's oldest token may lag behind the policy; older episodes are dropped."""
+    """Steps that an episode's oldest token may lag behind the policy; older ones are dropped."""
 
     heartbeat: Heartbeat | None = None
     """Calls a URL every step."""

@@ -9,10 +9,11 @@ from runtime.config.algo import GRPO
 from runtime.config.notices import Notice
 from runtime.config.problems import looks_secret
 from runtime.config.rl import RLConfig
-from runtime.config.tables import env_tables
+from runtime.config.tables import env_tables, placed_sources
 from runtime.errors import Problem
 
 WANDB_KEY = "WANDB_API_KEY"
+DEFAULT_PORT = 8000
 
 
 def remarks(
@@ -74,29 +75,50 @@ def _doubtful(config: RLConfig) -> list[Notice]:
                 f"orchestrator.model.client.base_url {client.base_url}",
             )
         )
-    if inference is not None and inference.server.port != 8000:
-        if "base_url" not in client.model_fields_set:
-            notices.append(
-                Notice(
-                    code="wired",
-                    path="inference.server.port",
-                    message="orchestrator.model.client.base_url follows inference.server.port",
-                )
+    is_moved = inference is not None and inference.server.port != DEFAULT_PORT
+    if is_moved and "base_url" not in client.model_fields_set:
+        notices.append(
+            Notice(
+                code="wired",
+                path="inference.server.port",
+                message="orchestrator.model.client.base_url follows inference.server.port",
             )
+        )
+    return notices + _small_groups(config) + _secrets(config) + _unchecked(config)
+
+
+def _small_groups(config: RLConfig) -> list[Notice]:
     for index, source in enumerate(config.orchestrator.train.source):
         algo = source.algo or config.orchestrator.algo
         own = "group_size" in source.model_fields_set
         group = source.group_size if own else config.orchestrator.group_size
         if group == 1 and isinstance(algo, GRPO):
             where = f"orchestrator.train.source[{index}]" if own else "orchestrator"
-            notices.append(
+            return [
                 Notice(
                     code="group_of_one",
                     path=f"{where}.group_size",
-                    message="group_size 1 with grpo: every advantage is zero, nothing is learnt",
+                    message="group_size 1 with grpo: all advantages are zero, nothing is learnt",
                 )
-            )
-            break
+            ]
+    return []
+
+
+def _unchecked(config: RLConfig) -> list[Notice]:
+    return [
+        Notice(
+            code="unchecked",
+            path=Problem(loc=(*loc, "env", key), message="").path,
+            message="not checked: it belongs to the environment's package",
+        )
+        for loc, source in placed_sources(config)
+        for key in source.env.model_extra or {}
+        if key not in source.env.seats
+    ]
+
+
+def _secrets(config: RLConfig) -> list[Notice]:
+    notices = []
     for table in env_tables(config):
         for name, value in table.values.items():
             if looks_secret((name,), value):
@@ -105,7 +127,7 @@ def _doubtful(config: RLConfig) -> list[Notice]:
                     Notice(
                         code="secret_in_file",
                         path=path,
-                        message=f"looks like a secret, and the file is stored: pass it with -e {name}",
+                        message=f"looks like a secret; the file is stored: pass it with -e {name}",
                     )
                 )
     return notices

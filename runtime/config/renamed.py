@@ -1,7 +1,7 @@
-"""Keys of older prime-rl and of other tools, with what they are called now: for error messages only.
+"""Keys of older prime-rl and of other tools, with what they are called now: for messages only.
 
-prime-rl translates none of them, and neither does paddock: two spellings of one setting would have to
-be kept apart forever. A pattern's "*" stands for any one part of the path.
+prime-rl translates none of them, and neither does paddock: two spellings of one setting would have
+to be kept apart forever. A pattern's "*" stands for any one part of the path.
 """
 
 from dataclasses import dataclass

@@ -6,7 +6,7 @@ there, so it must name the renderer of its family.
 
 from typing import Annotated, Literal
 
-from pydantic import Field
+from pydantic import ConfigDict, Field
 
 from runtime.config.renderer_bases import RendererBlock, ThinkingRenderer, VisionRenderer
 from runtime.config.renderer_others import (
@@ -37,7 +37,9 @@ class AutoRenderer(RendererBlock):
 
 
 class DefaultRenderer(RendererBlock):
-    """The tokenizer's own chat template, for models without a renderer."""
+    """The tokenizer's own chat template; further keys are handed to it."""
+
+    model_config = ConfigDict(extra="allow")
 
     name: Literal["default"] = "default"
     """Picks this variant."""

@@ -1,7 +1,7 @@
 """Model ids for which `[orchestrator.renderer] name = "auto"` works, by renderer.
 
-The match is exact, so no fine-tune is in it. Source: renderers 0.1.10.dev13, which the mirrored prime-rl
-pins: 61 ids.
+The match is exact, so no fine-tune is in it. Source: renderers 0.1.10.dev13, which the mirrored
+prime-rl pins: 61 ids.
 """
 
 BY_RENDERER = {

@@ -1,4 +1,4 @@
-"""The whole file: the shared tables at the top, and the three components that they are copied into."""
+"""The whole file: shared tables at the top, and the three components that they are copied into."""
 
 from pathlib import Path
 

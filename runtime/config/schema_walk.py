@@ -9,7 +9,6 @@ from types import NoneType, UnionType
 from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
 from pydantic import BaseModel
-from pydantic.fields import FieldInfo
 
 Loc = tuple[str | int, ...]
 
@@ -19,17 +18,20 @@ class Place:
     """Where an error lies: its path in the table, and the declared type and table there."""
 
     path: Loc
-    annotation: Any  # a type expression
+    annotation: object
     table: type[BaseModel] | None = None
     """The model whose key the last part of the path is; None inside free dicts."""
+    is_nullable: bool = False
 
 
 def locate(loc: Loc, root: type[BaseModel]) -> Place:
     """Return the place of a pydantic location below a model."""
     path: list[str | int] = []
-    here: Any = root
+    here: object = root
     table: type[BaseModel] | None = None
+    is_nullable = False
     for part in loc:
+        is_nullable = NoneType in get_args(here)
         here = strip(here)
         if isinstance(here, type) and issubclass(here, BaseModel):
             path.append(part)
@@ -43,10 +45,15 @@ def locate(loc: Loc, root: type[BaseModel]) -> Place:
             here = _member(here, part)
         else:
             break
-    return Place(path=tuple(path), annotation=strip(here), table=table)
+    return Place(
+        path=tuple(path),
+        annotation=strip(here),
+        table=table,
+        is_nullable=is_nullable or NoneType in get_args(here),
+    )
 
 
-def strip(annotation: Any) -> Any:  # a type expression
+def strip(annotation: object) -> object:
     """Return a type without Annotated and without null, as far as one type is left."""
     while True:
         if get_origin(annotation) is Annotated:
@@ -60,7 +67,7 @@ def strip(annotation: Any) -> Any:  # a type expression
         return annotation
 
 
-def members(annotation: Any) -> list[Any]:  # type expressions
+def members(annotation: object) -> list[object]:
     """Return the types of a union, null left out and nested unions opened; else the type itself."""
     annotation = strip(annotation)
     if get_origin(annotation) not in (Union, UnionType):
@@ -70,12 +77,7 @@ def members(annotation: Any) -> list[Any]:  # type expressions
     ]
 
 
-def is_nullable(field: FieldInfo) -> bool:
-    """Tell whether a field takes null, that is the text "None"."""
-    return NoneType in get_args(field.annotation)
-
-
-def tags(annotation: Any) -> list[str]:  # a type expression
+def tags(annotation: object) -> list[str]:
     """Return the tags of a union of tables."""
     return [
         str(value)
@@ -93,7 +95,7 @@ def tables(root: type[BaseModel], path: Loc = ()) -> Iterator[tuple[Loc, type[Ba
             yield from _tables_of(item, (*path, name))
 
 
-def _tables_of(annotation: Any, path: Loc) -> Iterator[tuple[Loc, type[BaseModel]]]:
+def _tables_of(annotation: object, path: Loc) -> Iterator[tuple[Loc, type[BaseModel]]]:
     annotation = strip(annotation)
     if get_origin(annotation) in (list, dict):
         for item in members(get_args(annotation)[-1]):
@@ -102,7 +104,7 @@ def _tables_of(annotation: Any, path: Loc) -> Iterator[tuple[Loc, type[BaseModel
         yield from tables(annotation, path)
 
 
-def _field_type(model: type[BaseModel], key: str | int) -> Any:
+def _field_type(model: type[BaseModel], key: str | int) -> object:
     field = model.model_fields.get(str(key))
     if field is not None:
         return field.annotation
@@ -110,7 +112,7 @@ def _field_type(model: type[BaseModel], key: str | int) -> Any:
     return get_args(extra)[-1] if extra is not None else Any
 
 
-def _member(union: Any, part: str | int) -> Any:
+def _member(union: object, part: str | int) -> object:
     for member in members(union):
         if isinstance(member, type) and issubclass(member, BaseModel):
             if part == member.__name__ or part in _tag_values(member):
@@ -120,7 +122,7 @@ def _member(union: Any, part: str | int) -> Any:
     return Any
 
 
-def _tag_values(model: type[BaseModel]) -> tuple[Any, ...]:
+def _tag_values(model: type[BaseModel]) -> tuple[object, ...]:
     for key in ("type", "name"):
         field = model.model_fields.get(key)
         if field is not None and get_origin(field.annotation) is Literal:

@@ -1,7 +1,7 @@
 """Shared values at the top of a file, copied into the tables of the components before validation.
 
-A value that a component sets differently is an error, not an override: a later change of the shared one
-would silently not reach it.
+A value that a component sets differently is an error, not an override: a later change of the shared
+one would silently not reach it.
 """
 
 from runtime.config.spellings import Origins, Path, lookup
@@ -56,7 +56,7 @@ COPIES = (
     _row("slurm", "inference.slurm"),
     _row("trainer.tokenizer.chat_template", "inference.vllm.chat_template"),
 )
-"""Shared path -> where it goes; the last row serves a template that only the trainer's table sets."""
+"""Shared path -> where it goes; the last row serves a template that only the trainer sets."""
 
 PRESENCE = (
     _row("ckpt", "trainer.ckpt", "orchestrator.ckpt"),
@@ -68,7 +68,7 @@ PRESENCE = (
 
 
 def copy_shared(table: Table, origins: Origins) -> list[Problem]:
-    """Fill components' tables in place and return every value that disagrees with its shared one."""
+    """Fill the components' tables and return every value that disagrees with its shared one."""
     problems: list[Problem] = []
     for shared, targets in COPIES:
         value = lookup(table, shared)

@@ -1,4 +1,4 @@
-"""`[[orchestrator.train.source]]` and `[[orchestrator.eval.source]]`: what is trained and evaluated on."""
+"""`[orchestrator.train]` and `[orchestrator.eval]`: what is trained and evaluated on."""
 
 from typing import Annotated, Any, Literal
 
@@ -42,7 +42,7 @@ class Serve(Block):
     """Its worker processes."""
 
     address: str | None = None
-    """Address of an env server that runs elsewhere (tcp://host:port); unset = paddock starts one."""
+    """Address of an env server elsewhere (tcp://host:port); unset = paddock starts one."""
 
     max_concurrent: Count | None = None
     """Episodes at once; unset = no limit."""

@@ -45,7 +45,7 @@ def key_variables(config: RLConfig) -> Iterator[tuple[Loc, str]]:
         yield (*loc, "api_key_var"), model.api_key_var
         for header, name in model.headers_from_env.items():
             yield (*loc, "headers_from_env", header), name
-    for loc, source in _sources(config):
+    for loc, source in placed_sources(config):
         for index, judge in enumerate(source.env.taskset.task.judges):
             yield (
                 (*loc, "env", "taskset", "task", "judges", index, "api_key_var"),
@@ -67,7 +67,7 @@ def urls(config: RLConfig) -> Iterator[tuple[Loc, str]]:
         yield ("orchestrator", "model", "client", "admin_base_url", index), url
     for loc, model in frozen_models(config):
         yield (*loc, "base_url"), model.base_url
-    for loc, source in _sources(config):
+    for loc, source in placed_sources(config):
         if source.serve.address is not None:
             yield (*loc, "serve", "address"), source.serve.address
         for index, judge in enumerate(source.env.taskset.task.judges):
@@ -90,7 +90,8 @@ def frozen_models(config: RLConfig) -> Iterator[tuple[Loc, FrozenModel]]:
             yield (*loc, "teacher"), algo.teacher
 
 
-def _sources(config: RLConfig) -> Iterator[tuple[Loc, Source]]:
+def placed_sources(config: RLConfig) -> Iterator[tuple[Loc, Source]]:
+    """Yield every source with its place, training first."""
     counts = {"train": 0, "eval": 0}
     for split, source in config.orchestrator.sources:
         yield ("orchestrator", split, "source", counts[split]), source

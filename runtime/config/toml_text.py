@@ -1,7 +1,7 @@
 """From the bytes of a file to a table, with one clear error for whatever cannot be read.
 
-Guards against input made to hurt: size, depth and integers are bounded before anything recursive sees
-them. Nothing here knows prime-rl's schema.
+Guards against input made to hurt: size, depth and integers are bounded before anything recursive
+sees them. Nothing here knows prime-rl's schema.
 """
 
 import re

@@ -235,7 +235,7 @@ class TrainerModel(Block):
     """Copies of the sharded weights; set from `deployment.nodes_per_fsdp_group`."""
 
     ep: Count | Literal["auto"] = "auto"
-    """GPUs that share the experts; auto = the largest fitting number up to 8, 1 for dense models."""
+    """GPUs that share the experts; auto = the most that fit, up to 8, and 1 for dense models."""
 
     ep_comm_backend: Literal["torch", "deepep"] = "torch"
     """All-to-all of the experts; deepep needs `ep` above 1 and turns clipping off."""

@@ -1,4 +1,4 @@
-"""`[weight_broadcast]` and `[rollout_transport]`: how weights and rollouts travel between processes.
+"""`[weight_broadcast]` and `[rollout_transport]`: how weights and rollouts travel.
 
 The shared tables are what a user writes; the ones of trainer and orchestrator carry the number of
 receivers besides and are always overwritten from the shared one.
@@ -25,7 +25,7 @@ class SharedNCCLBroadcast(Block):
     """Picks this variant, the default with `[inference]` and without LoRA."""
 
     host: str = "localhost"
-    """Where the group's first rank listens; set by paddock when the processes are on several hosts."""
+    """Where the group's first rank listens; set by paddock when there are several hosts."""
 
     port: Port = 29501
     """Port of the rendezvous."""

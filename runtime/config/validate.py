@@ -56,7 +56,7 @@ def _take_out(
     origins: Origins,
     allow_unknown_fields: bool,
 ) -> bool:
-    """Record an error's problems and take its values out; False when there is nothing to take out."""
+    """Record an error's problems and take its values out; False when nothing can be."""
     taken = False
     for details in error.errors(include_url=False):
         place = locate(details["loc"], RLConfig)

@@ -1,4 +1,4 @@
-"""`[inference.vllm]`: arguments of vLLM under vLLM's names; those not declared here pass through."""
+"""`[inference.vllm]`: arguments of vLLM by vLLM's names; those not declared here pass through."""
 
 import json
 from typing import Annotated, Any, Literal

@@ -1,13 +1,13 @@
 """Rules between fields: what the schema of single fields cannot say.
 
-A rule is a function from a config to problems, with the paths that it reads; it stays silent when one of
-those was wrong by itself. All rules speak, so one answer names everything that is to be changed.
+A rule is a function from a config to problems, with the paths that it reads; it stays silent when
+one of those was wrong by itself. All rules speak, so one answer names all that is to be changed.
 """
 
 from collections.abc import Iterable
 
 from runtime.config.rl import RLConfig
-from runtime.config.rules import agreement, placing, rollouts, safety, serving, training
+from runtime.config.rules import agreement, placing, rollouts, safety, serving, tasksets, training
 from runtime.config.schema_walk import Loc
 from runtime.errors import Problem
 
@@ -18,6 +18,7 @@ RULES = (
     *serving.RULES,
     *agreement.RULES,
     *safety.RULES,
+    *tasksets.RULES,
 )
 
 

@@ -38,14 +38,14 @@ def checkpoints_agree(config: RLConfig) -> Iterator[Problem]:
     if (trainer is None) != (orchestrator is None):
         alone = "orchestrator.ckpt" if trainer is None else "trainer.ckpt"
         yield broken(alone, f"{alone} alone makes half a checkpoint", fix="write [ckpt]")
-    elif trainer is not None and orchestrator is not None:
-        if trainer.interval != orchestrator.interval:
-            yield broken(
-                "trainer.ckpt.interval",
-                f"trainer.ckpt.interval {trainer.interval} and orchestrator.ckpt.interval "
-                f"{orchestrator.interval} disagree",
-                fix="set ckpt.interval",
-            )
+        return
+    if trainer and orchestrator and trainer.interval != orchestrator.interval:
+        yield broken(
+            "trainer.ckpt.interval",
+            f"trainer.ckpt.interval {trainer.interval} and orchestrator.ckpt.interval "
+            f"{orchestrator.interval} disagree",
+            fix="set ckpt.interval",
+        )
 
 
 @rule("trainer.resume", "orchestrator.resume", "resume")
@@ -85,14 +85,14 @@ def wandb_agrees(config: RLConfig) -> Iterator[Problem]:
         yield broken(
             f"{alone}.monitors.wandb", f"W&B is on for the {alone} only", fix="use [monitors.wandb]"
         )
-    elif trainer is not None and orchestrator is not None:
-        if trainer.project != orchestrator.project:
-            yield broken(
-                "trainer.monitors.wandb.project",
-                f'"{trainer.project}" and orchestrator.monitors.wandb.project '
-                f'"{orchestrator.project}" disagree',
-                fix="set monitors.wandb.project",
-            )
+        return
+    if trainer and orchestrator and trainer.project != orchestrator.project:
+        yield broken(
+            "trainer.monitors.wandb.project",
+            f'"{trainer.project}" and orchestrator.monitors.wandb.project '
+            f'"{orchestrator.project}" disagree',
+            fix="set monitors.wandb.project",
+        )
 
 
 @rule(

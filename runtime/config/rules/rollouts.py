@@ -9,6 +9,7 @@ from runtime.config.rl import RLConfig
 from runtime.config.rules.rule import at, broken, rule
 from runtime.config.schema_walk import Loc
 from runtime.config.source import Source
+from runtime.config.tables import placed_sources
 from runtime.errors import Problem
 
 _BATCH = "orchestrator.batch_size"
@@ -30,7 +31,7 @@ def batch_is_whole_groups(config: RLConfig) -> Iterator[Problem]:
         yield broken(
             "orchestrator.group_size",
             f"group_size {group} does not divide orchestrator.batch_size {batch}",
-            fix=f"use a batch_size of {batch // group * group or group}, or a divisor as group_size",
+            fix=f"use batch_size {batch // group * group or group}, or a divisor as group_size",
         )
 
 
@@ -114,21 +115,14 @@ def _named_apart(sources: Sequence[Source], where: str) -> Iterator[Problem]:
 @rule("orchestrator.train.source", "orchestrator.eval.source")
 def harnesses_exist(config: RLConfig) -> Iterator[Problem]:
     """The one harness that was renamed."""
-    for split, source in config.orchestrator.sources:
-        index = _index(config, split, source)
+    for loc, source in placed_sources(config):
         for seat, agent in source.env.seats.items():
             if agent.harness is not None and agent.harness.id == "default":
                 yield broken(
-                    at(f"orchestrator.{split}.source", index, "env", seat, "harness", "id"),
+                    (*loc, "env", seat, "harness", "id"),
                     'the harness "default" was renamed to "bash"',
                     fix='write id = "bash"',
                 )
-
-
-def _index(config: RLConfig, split: str, source: Source) -> int:
-    block = config.orchestrator.train if split == "train" else config.orchestrator.eval
-    assert block is not None, "a source without its table"
-    return next(index for index, other in enumerate(block.source) if other is source)
 
 
 @rule("orchestrator.algo", "orchestrator.train.source")

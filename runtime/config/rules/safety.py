@@ -7,9 +7,9 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from runtime.config.rl import RLConfig
-from runtime.config.rules.rule import at, broken, rule
+from runtime.config.rules.rule import broken, rule
 from runtime.config.schema_walk import Loc
-from runtime.config.tables import EnvTable, env_tables, key_variables, urls
+from runtime.config.tables import EnvTable, env_tables, key_variables, placed_sources, urls
 from runtime.errors import Problem
 from runtime.secret_rules import is_reserved
 
@@ -82,16 +82,13 @@ def paths_stay_inside(config: RLConfig) -> Iterator[Problem]:
 @rule("orchestrator.train.source", "orchestrator.eval.source")
 def source_names_are_file_names(config: RLConfig) -> Iterator[Problem]:
     """A source's name becomes a file and a directory."""
-    counts = {"train": 0, "eval": 0}
-    for split, source in config.orchestrator.sources:
-        index = counts[split]
-        counts[split] += 1
+    for loc, source in placed_sources(config):
         name = source.name
         if name is not None and (
             re.search(r"[/\\\0\n]", name) or name.strip(". ") == "" or len(name.encode()) > 200
         ):
             yield broken(
-                at(f"orchestrator.{split}.source", index, "name"),
+                (*loc, "name"),
                 f'"{name[:60]}" cannot be the name of a file',
                 fix="use letters, digits, - and _",
             )

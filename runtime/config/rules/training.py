@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from runtime.config.optim import CosineScheduler, LinearScheduler
 from runtime.config.rl import RLConfig
 from runtime.config.rules.rule import broken, rule
+from runtime.config.trainer_model import MXFP8
 from runtime.errors import Problem
 
 _MODEL = "trainer.model"
@@ -110,12 +111,8 @@ def model_settings_go_together(config: RLConfig) -> Iterator[Problem]:
         yield broken(f"{_MODEL}.ac.targets", "selective mode needs at least one target")
     if model.ep_comm_backend == "deepep" and model.ep == 1:
         yield broken(f"{_MODEL}.ep_comm_backend", "deepep needs ep above 1", fix='set ep = "auto"')
-    quantization = model.quantization
-    if quantization is not None and quantization.type == "mxfp8":
-        if model.ep_comm_backend != "torch":
-            yield broken(
-                f"{_MODEL}.ep_comm_backend", 'mxfp8 needs ep_comm_backend = "torch"', fix="set it"
-            )
+    if isinstance(model.quantization, MXFP8) and model.ep_comm_backend != "torch":
+        yield broken(f"{_MODEL}.ep_comm_backend", 'mxfp8 needs ep_comm_backend = "torch"')
 
 
 @rule("trainer.model.seq_len", "trainer.model.cp", "seq_len")
