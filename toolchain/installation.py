@@ -21,10 +21,16 @@ from runtime.toolchain import Engine, engine_bin_dir, find_official_engine
 from toolchain.engine_bin import install_engine
 from toolchain.engine_build import build_engine, engine_version
 from toolchain.progress import say
-from toolchain.python_environment import ensure_uv, make_environment, prewarm_null_harness
+from toolchain.python_environment import (
+    UV_LOCK,
+    ensure_uv,
+    make_environment,
+    prewarm_null_harness,
+)
 
 STAMP_NAME = "paddock-setup.json"
 TOPIC = "setup"
+INTERRUPTED_EXIT_CODE = 130  # as a shell says it
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -56,6 +62,9 @@ def install() -> int:
     except SetupError as error:
         print(f"make setup: {error}", file=sys.stderr)
         return error.exit_code
+    except KeyboardInterrupt:
+        print("make setup: interrupted; the next one goes on from here", file=sys.stderr)
+        return INTERRUPTED_EXIT_CODE
     what = "ready" if changed else "nothing to do"
     say(TOPIC, f"{what} in {time.monotonic() - started:.1f} s: .venv/bin/paddock --help")
     return 0
@@ -64,6 +73,7 @@ def install() -> int:
 def _layout() -> Layout:
     environment = dict(os.environ)
     environment.setdefault("HOME", str(Path.home()))  # Go and uv derive their caches from it
+    environment.setdefault("UV_SYSTEM_CERTS", "true")  # a company's proxy is known to the system
     environment.pop("VIRTUAL_ENV", None)
     environment.pop("PYTHONHOME", None)
     cache_dir = environment.get("PADDOCK_CACHE") or Path(environment["HOME"], ".cache", "paddock")
@@ -93,7 +103,7 @@ def _install(layout: Layout) -> bool:
             raise
         if building is not None:
             _place_engine(layout, engine=building.result())
-    needed = [layout.venv / "bin" / "paddock", layout.venv / "bin" / "uv"]
+    needed = [layout.venv / "bin" / name for name in ("python", "paddock", "uv")]
     needed += [lock_path] if lock_path is not None else []
     stamp = {
         "digest": digest,
@@ -138,6 +148,7 @@ def _digest(checkout: Path) -> str:
     toolchain = checkout / "toolchain"
     inputs = [checkout / "requirements.lock", checkout / "pyproject.toml", *toolchain.rglob("*.py")]
     inputs += [toolchain / "engine" / "go.mod", toolchain / "engine" / "go.sum"]
+    inputs += [toolchain / UV_LOCK.name]
     for path in sorted(inputs):
         digest.update(path.relative_to(checkout).as_posix().encode())
         digest.update(path.read_bytes())

@@ -3,6 +3,7 @@
 Nothing goes into the user's own Python: uv is taken out of a temporary venv.
 """
 
+import re
 import shutil
 import subprocess
 import sys
@@ -13,13 +14,14 @@ from pathlib import Path
 from runtime.errors import SetupError
 from toolchain.progress import run_with_progress, say
 
-UV_VERSION = "0.13.9"
+UV_LOCK = Path(__file__).parent / "uv.lock.txt"
 TOPIC = "python"
 
 
 def ensure_uv(*, cache_dir: Path, environment: Mapping[str, str]) -> Path:
     """Return the pinned uv, fetching it from the package index if the cache does not hold it."""
-    target = cache_dir / f"uv-{UV_VERSION}" / "uv"
+    version = uv_version()
+    target = cache_dir / f"uv-{version}" / "uv"
     if target.exists():
         return target
     target.parent.mkdir(parents=True, exist_ok=True)
@@ -30,10 +32,11 @@ def ensure_uv(*, cache_dir: Path, environment: Mapping[str, str]) -> Path:
             environment=environment,
             fix="install Python's `venv` and `ensurepip` (Debian: python3-venv)",
         )
+        pip = [venv / "bin" / "python", "-m", "pip", "install", "--no-deps", "--require-hashes"]
         run_with_progress(
-            [venv / "bin" / "python", "-m", "pip", "install", "--no-deps", f"uv=={UV_VERSION}"],
+            [*pip, "--requirement", UV_LOCK],
             topic=TOPIC,
-            what=f"fetching uv {UV_VERSION}",
+            what=f"fetching uv {version}",
             cwd=target.parent,
             environment=environment,
         )
@@ -41,12 +44,19 @@ def ensure_uv(*, cache_dir: Path, environment: Mapping[str, str]) -> Path:
     return target
 
 
+def uv_version() -> str:
+    """Return the version of uv that toolchain/uv.lock.txt pins."""
+    found = re.search(r"^uv==(\S+)", UV_LOCK.read_text(), re.MULTILINE)
+    assert found, "toolchain/uv.lock.txt pins uv"
+    return found.group(1)
+
+
 def make_environment(
     *, checkout: Path, venv: Path, uv: Path, environment: Mapping[str, str]
 ) -> None:
     """Make the venv hold exactly what requirements.lock says, and this checkout as an editable."""
     python = venv / "bin" / "python"
-    if not _is_usable(python):
+    if not _is_usable(venv):
         _run_quietly(
             [uv, "venv", "--quiet", "--no-project", "--clear", "--python", sys.executable, venv],
             environment=environment,
@@ -102,11 +112,16 @@ def prewarm_null_harness(
     return None
 
 
-def _is_usable(python: Path) -> bool:
-    check = "import sys; sys.exit(sys.prefix == sys.base_prefix)"
-    if not python.exists():
+def _is_usable(venv: Path) -> bool:
+    """Tell whether the venv was made for this path, and its interpreter still starts."""
+    activate = venv / "bin" / "activate"
+    if not activate.exists() or str(venv) not in activate.read_text():
         return False
-    return subprocess.run([str(python), "-c", check], check=False).returncode == 0
+    check = [str(venv / "bin" / "python"), "-c", "import sys; sys.exit(sys.version_info < (3, 11))"]
+    try:
+        return subprocess.run(check, check=False).returncode == 0
+    except OSError:
+        return False
 
 
 def _link_uv(uv: Path, link: Path) -> None:

@@ -121,6 +121,7 @@ def test_the_digest_follows_the_lock(tmp_path: Path) -> None:
     (tmp_path / "toolchain" / "engine").mkdir(parents=True)
     for name in ("requirements.lock", "pyproject.toml"):
         (tmp_path / name).write_bytes((checkout / name).read_bytes())
+    (tmp_path / "toolchain" / "uv.lock.txt").touch()
     for name in ("go.mod", "go.sum"):
         (tmp_path / "toolchain" / "engine" / name).touch()
     before = installation._digest(tmp_path)
