@@ -93,6 +93,8 @@ def tables(root: type[BaseModel], path: Loc = ()) -> Iterator[tuple[Loc, type[Ba
     for name, field in root.model_fields.items():
         for item in members(field.annotation):
             yield from _tables_of(item, (*path, name))
+    for item in members(_extra_type(root)):
+        yield from _tables_of(item, (*path, "*"))
 
 
 def _tables_of(annotation: object, path: Loc) -> Iterator[tuple[Loc, type[BaseModel]]]:
@@ -108,6 +110,10 @@ def _field_type(model: type[BaseModel], key: str | int) -> object:
     field = model.model_fields.get(str(key))
     if field is not None:
         return field.annotation
+    return _extra_type(model)
+
+
+def _extra_type(model: type[BaseModel]) -> object:
     extra = model.__annotations__.get("__pydantic_extra__")
     return get_args(extra)[-1] if extra is not None else Any
 

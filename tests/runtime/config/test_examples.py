@@ -31,13 +31,15 @@ def resolved_of(row: dict[str, Any]) -> dict[str, Any]:
     return json.loads((DATA / "resolved" / f"{name}.json").read_text())
 
 
-def differences(theirs: Any, ours: Any, path: str = "") -> Iterator[tuple[str, Any, Any]]:
+def differences(
+    theirs: object, ours: object, path: str = ""
+) -> Iterator[tuple[str, object, object]]:
     if isinstance(theirs, dict) and isinstance(ours, dict):
         for key in theirs.keys() | ours.keys():
             yield from differences(theirs.get(key, "-"), ours.get(key, "-"), f"{path}.{key}")
     elif isinstance(theirs, list) and isinstance(ours, list) and len(theirs) == len(ours):
         for index, pair in enumerate(zip(theirs, ours, strict=True)):
-            yield from differences(*pair, f"{path}[{index}]")
+            yield from differences(pair[0], pair[1], f"{path}[{index}]")
     elif theirs != ours:
         yield path, theirs, ours
 
