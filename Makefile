@@ -1,7 +1,8 @@
 # Every task of this repository; `make help` lists them.
 PYTHON ?= python3
+ROUNDS ?= 50
 
-.PHONY: help setup lock
+.PHONY: help setup demo test lint crash lock
 .DEFAULT_GOAL := help
 
 help:  ## list the tasks
@@ -9,6 +10,18 @@ help:  ## list the tasks
 
 setup:  ## make .venv and find or build the Pulumi engine
 	@$(PYTHON) -m toolchain.setup
+
+demo: setup  ## run the seed's example on this machine to its end, and print its curve
+	@.venv/bin/paddock demo
+
+test: setup  ## run every stage that CI runs; PADDOCK_SKIP=e2e,crash leaves stages out
+	@PADDOCK_CRASH_ROUNDS=5 .venv/bin/python -m tests.run_stages
+
+lint: setup  ## ruff, import contracts, the tree's rules, the wheel, pyright
+	@.venv/bin/python -m tests.run_stages lint
+
+crash: setup  ## kill runs at random moments, ROUNDS=50 times, and look for what is left
+	@PADDOCK_CRASH_ROUNDS=$(ROUNDS) .venv/bin/python -m pytest -m "crash and not e2e" -s
 
 lock:  ## resolve pyproject.toml into requirements.lock
 	.venv/bin/uv pip compile pyproject.toml --all-extras --group dev --universal \
