@@ -43,10 +43,10 @@ class LocalProcessProvider(Provider):
         return ReadResult(id_ if is_alive(process) else "", outs=dict(props))
 
     def delete(self, _id: str, _props: Props) -> None:
-        """Stop the component; one that is gone, or whose supervisor is, counts as stopped."""
+        """Stop the run that misses a component; one that is over stays as it is."""
         from runtime.supervisor_client import stop_component
 
-        stop_component(_run(_props), _props["component"])
+        stop_component(_run(_props))
 
 
 def _run(props: Props) -> "LocalRun":

@@ -24,7 +24,8 @@ from runtime.launch.components import Component, build_components
 from runtime.local_state import LocalRun
 from runtime.locate import locate_run
 from runtime.observe.local import read_components
-from runtime.observe.log_reader import LogQuery, read_lines
+from runtime.observe.log_filter import LineFilter, parse_since
+from runtime.observe.logs import LogQuery, follow_log, read_log
 from runtime.plan import plan_from_json
 from runtime.progress import MetricsTail
 from runtime.record import RunRecord
@@ -108,11 +109,25 @@ def logs(
     """Print the log of one component; while the run lives and after it."""
     run = locate_run(offline_project(), run_id)
     number = attempt or run.attempt
-    query = LogQuery.parse(
-        tail=tail, search=search, regex=regex, level=level, since=since, now=time.time()
+    if search is not None and regex is not None:
+        raise SettingsError([Problem(message="--search and --regex exclude each other")])
+    query = LogQuery(
+        tail=tail,
+        since=parse_since(since, now=time.time()) if since else None,
+        wanted=LineFilter(level=level, search=regex or search, is_regex=regex is not None),
     )
-    for path in _log_files(run, number, component=component, env=env):
-        for line in read_lines(path, query, follow=_lives(run) if follow_ else None):
+    paths = _log_files(run, number, component=component, env=env)
+    if follow_ and len(paths) > 1:
+        raise SettingsError(
+            [Problem(message=f"-f follows one component, {component} has {len(paths)}: name one")]
+        )
+    for path in paths:
+        lines = (
+            follow_log(path, query, is_over=lambda: _is_over(run))
+            if follow_
+            else read_log(path, query)
+        )
+        for line in lines:
             typer.echo(line)
 
 
@@ -141,6 +156,11 @@ def components(run_id: RunArgument, output: OutputOption = Output.TEXT) -> None:
     for row in rows:
         table.add_row(*(str(row[key]) for key in ("name", "role", "gpus", "state", "log")))
     console().print(table)
+
+
+def _is_over(run: LocalRun) -> bool:
+    record = settle_run(run)
+    return record is None or record.is_over
 
 
 def _components(run: LocalRun) -> tuple[Component, ...]:

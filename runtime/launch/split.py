@@ -53,6 +53,7 @@ def split_local(
     files: dict[str, Json] = {}
     for split, position in sources(config):
         source = orchestrator[split]["source"][position]
+        source["env"] = _written_env(config, split, position)
         _set_harness(source, plan)
         name = naming.component_name(naming.ENV_SERVER, split=split, source=source["name"])
         if (name, ZMQ) in book:
@@ -63,6 +64,16 @@ def split_local(
     if config.inference is not None and engines:
         files["inference.json"] = _inference_file(config, placement)
     return files
+
+
+def _written_env(config: RLConfig, split: str, position: int) -> Json:
+    """Return a source's env table as the user wrote it.
+
+    Its defaults belong to the installed verifiers, whose schema is not that of prime-rl's revision.
+    """
+    block = config.orchestrator.train if split == "train" else config.orchestrator.eval
+    assert block is not None
+    return block.source[position].env.model_dump(mode="json", exclude_unset=True)
 
 
 def local_notices(config: RLConfig, plan: RunPlan) -> tuple[str, ...]:
