@@ -83,6 +83,13 @@ class Log:
         except (OSError, ValueError):
             self._held.clear()
 
+    def close_stdout(self) -> None:
+        """Give the reader of stdout a moment to take the rest."""
+        deadline = time.monotonic() + 2.0
+        while self._held and time.monotonic() < deadline:
+            select.select([], [1], [], 0.1)
+            self.flush_stdout()
+
 
 class Peers:
     """The status files of the attempt's other components, and when each was last seen to change."""
@@ -308,7 +315,7 @@ class Wrapper:
     def _finish(self, outcome: str, reason: str, code: int) -> int:
         self._status.update(outcome=outcome, reason=reason, end=time.time())
         self._write_status()
-        self._log.flush_stdout()
+        self._log.close_stdout()
         return code
 
     def abort(self, reason: str) -> int:

@@ -1,7 +1,7 @@
 """Filters over log lines: level, search, and the reading of `--since`; pure functions.
 
-A line of a log has no date (loguru writes HH:MM:SS), so time is not judged here: the wrapper's index
-beside the log says where a time begins, and `runtime.observe.logs` starts to read there.
+A line of a log has no date (loguru writes HH:MM:SS), so time is not judged here: the wrapper's
+index beside the log says where a time begins, and `runtime.observe.logs` starts to read there.
 """
 
 import json
@@ -18,8 +18,10 @@ LEVELS = ("TRACE", "DEBUG", "INFO", "SUCCESS", "WARNING", "ERROR", "CRITICAL")
 _ANSI = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 _RELATIVE = re.compile(r"(\d+(?:\.\d+)?)([smhd]?)")
 _SECONDS = {"": 1, "s": 1, "m": 60, "h": 3_600, "d": 86_400}
+# Before the level stand at most names in brackets (torchrun's ranks) and a time.
 _LEVEL_WORD = re.compile(
-    r"^[\[(]?(?:[\dT:.,+ /-]*\s)?[\s|\[(]*(TRACE|DEBUG|INFO|SUCCESS|WARNING|WARN|ERROR|CRITICAL)\b"
+    r"(?:\[\w+\]:?\s*)*[\d\sT:.,+/()\[\]|-]*"
+    r"(TRACE|DEBUG|INFO|SUCCESS|WARNING|WARN|ERROR|CRITICAL)\b"
 )
 
 

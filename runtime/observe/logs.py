@@ -1,7 +1,7 @@
 """Reading the logs of a run from its run directory: tail, since, level, search, follow.
 
-Works the same for a live and a finished run, since the wrapper wrote the files. What a line means is
-`runtime.observe.log_filter`.
+Works the same for a live and a finished run, since the wrapper wrote the files. What a line means
+is `runtime.observe.log_filter`.
 """
 
 import os
