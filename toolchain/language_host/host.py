@@ -113,8 +113,9 @@ def _no_program() -> None:
 
 def _run_program(program_path: Path, *, root_directory: str) -> None:
     """Run a program as `python <path>` would, and put an error of its own into one message."""
-    # the SDK's server leaves it unset, so `pulumi.get_root_directory()` would answer None
-    SETTINGS.root_directory = root_directory
+    # The SDK's server leaves it unset, so `pulumi.get_root_directory()` would answer None. Its
+    # attributes are context properties, whose setter takes plain values.
+    SETTINGS.root_directory = root_directory  # pyright: ignore[reportAttributeAccessIssue]
     main_file = program_path / "__main__.py" if program_path.is_dir() else program_path
     sys.path.insert(0, str(main_file.parent))
     sys.argv = [str(main_file)]
