@@ -4,6 +4,7 @@
 dynamic provider `infra.run_spec`, which holds no logic.
 """
 
+import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -11,12 +12,15 @@ from typing import Any
 from runtime.errors import PaddockError
 from runtime.local_state import LocalRun
 from runtime.record import over_message, read_record
-from runtime.supervisor_client import StartRun, check_start, release_run, start_run
+from runtime.supervisor_client import PREPARE, StartRun, check_start, release_run, start_run
 
 Inputs = Mapping[str, Any]  # Any: property values of the resource
 
 CONFIG_KEYS = "configKeys"
 """Input that maps each dotted TOML key to a short digest of its value: a change has a name."""
+
+PREPARE_VARIABLE = "PADDOCK_PREPARE"
+"""Names what prepares a local run's components; tests put two-second programs behind the wrapper."""
 
 _SETTINGS = {
     "cluster": "paddock:cluster",
@@ -84,6 +88,7 @@ def _start_request(inputs: Inputs) -> StartRun:
         config_digest=str(inputs["configDigest"]),
         num_slots=int(inputs["numGpus"]),
         num_ports=int(inputs["numPorts"]),
+        prepare=os.environ.get(PREPARE_VARIABLE) or PREPARE,
     )
 
 

@@ -154,7 +154,8 @@ def components(run_id: RunArgument, output: OutputOption = Output.TEXT) -> None:
         return
     table = Table("Component", "Role", "GPUs", "State", "Log", box=None)
     for row in rows:
-        table.add_row(*(str(row[key]) for key in ("name", "role", "gpus", "state", "log")))
+        cells = [str(row[key]) for key in ("name", "role", "gpus", "state")]
+        table.add_row(*cells, str(Path(str(row["log"])).relative_to(run.run_path)))
     console().print(table)
 
 
