@@ -20,7 +20,7 @@ CONFIG_KEYS = "configKeys"
 """Input that maps each dotted TOML key to a short digest of its value: a change has a name."""
 
 PREPARE_VARIABLE = "PADDOCK_PREPARE"
-"""Names what prepares a local run's components; tests put two-second programs behind the wrapper."""
+"""Names what prepares a local run; tests put two-second programs behind the wrapper."""
 
 _SETTINGS = {
     "cluster": "paddock:cluster",
