@@ -5,6 +5,7 @@ used again. Called by the supervisor, its client and the local observer.
 """
 
 import contextlib
+import ctypes
 import os
 import signal
 import time
@@ -13,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 _PROC = Path("/proc")
+_PR_SET_CHILD_SUBREAPER = 36
 _STATE, _PPID, _START = 0, 1, 19  # fields of /proc/<pid>/stat after the ")" of the name
 
 
@@ -37,6 +39,11 @@ def this_process() -> ProcessId:
     own = identify(os.getpid())
     assert own is not None, "the calling process is not in /proc"
     return own
+
+
+def adopt_orphans() -> None:
+    """Make this process the parent of its descendants whose parents die (a child subreaper)."""
+    ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 
 
 def is_alive(process: ProcessId) -> bool:

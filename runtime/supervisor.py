@@ -9,7 +9,6 @@ to the thread that starts it.
 
 import asyncio
 import contextlib
-import ctypes
 import logging
 import os
 import signal
@@ -24,10 +23,10 @@ from runtime.component_process import load_prepare, record_wrapper_death, remove
 from runtime.errors import NotFoundError, PaddockError, RunStateError, SupervisorError
 from runtime.launch.local import LocalComponent
 from runtime.local_state import IndexEntry, bar_attempt, remove_index, write_index
-from runtime.observe.judge import Observation, PlanFacts, Transition, judge
-from runtime.observe.local import last_step, read_components, run_processes
+from runtime.observe.judge import PlanFacts, Transition, judge
+from runtime.observe.local import run_processes, watch
 from runtime.plan import plan_from_json
-from runtime.processes import end_processes, identify, this_process
+from runtime.processes import adopt_orphans, end_processes, identify, this_process
 from runtime.record import advance, over_message, read_record
 from runtime.run_end import write_transition
 from runtime.states import RunState, is_terminal, may_follow
@@ -46,7 +45,6 @@ FAILURE_GRACE_S = 5.0
 """Seconds that the other components of a failed run have to end."""
 
 _LOOK_S = 0.5
-_PR_SET_CHILD_SUBREAPER = 36
 _LOG = logging.getLogger("paddock.supervisor")
 
 
@@ -86,8 +84,6 @@ class Supervisor:
         self._end = transition
         await self._finish(transition)
         server.close()
-
-    # Requests
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
@@ -184,8 +180,6 @@ class Supervisor:
             started_at=time.time(),
         )
 
-    # Watching
-
     def _reap(self) -> None:
         while True:
             try:
@@ -220,12 +214,7 @@ class Supervisor:
         record = read_record(self.run.directory.record)
         if record is None or record.attempt != self.run.attempt or record.is_over:
             return Transition(state=RunState.STOPPED, reason="its record was taken away")
-        observation = Observation(
-            time=time.time(),
-            components=read_components(self.run.directory, self.run.attempt),
-            is_supervised=True,
-            last_step=last_step(self.run.directory.metrics) if self._facts.max_steps else None,
-        )
+        observation = watch(self.run)
         transition = judge(observation, record, self._facts) or self._overdue()
         if transition is None and self._started and may_follow(record.state, RunState.CREATING):
             transition = Transition(state=RunState.CREATING)
@@ -245,8 +234,6 @@ class Supervisor:
             reason=f"the update did not start {names or 'any component'} within "
             f"{self.request.request_timeout_s:g} s: it was interrupted",
         )
-
-    # The end
 
     async def _finish(self, transition: Transition) -> None:
         grace_s = limits.STOP_GRACE_S
@@ -284,7 +271,7 @@ def main() -> None:
         os._exit(0)  # the starter waits for this process only
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
-    ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+    adopt_orphans()
     run = request.run
     claim = claims.hand_over(run, this_process())
     if claim is None:

@@ -119,6 +119,8 @@ def start_run(request: StartRun) -> RunHandle:
     SupervisorError (it did not come up).
     """
     run = request.run
+    assert run.state_path.is_absolute(), "the supervisor has another working directory"
+    assert run.run_path.is_absolute(), "the supervisor has another working directory"
     read_cluster(run.state_path)
     with run_lock(run):
         check_start(request)

@@ -46,7 +46,8 @@ MAX_MESSAGE_BYTES = 4 << 20
 
 
 class _Message(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    # an error that shows its input would show a secret
+    model_config = ConfigDict(extra="forbid", frozen=True, hide_input_in_errors=True)
 
 
 class DescribeRequest(_Message):

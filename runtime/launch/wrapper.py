@@ -303,14 +303,16 @@ class Wrapper:
         deaths = oom_kills() - self._oom_kills
         if deaths > 0:
             how += f"; the kernel's OOM killer ended {deaths} process(es) meanwhile: out of memory"
-        if code != 0:
-            return self._finish("failed", how, code if code > 0 else 128 - code)
         self._peers.look()
         self._peers.reason_to_end(0.0)
-        may_end = self._options.component.startswith((ORCHESTRATOR, TRAINER))
-        if may_end or self._peers.are_done:
-            return self._finish("completed", how, 0)
-        return self._finish("failed", f"{how} while the run was live", 1)
+        is_server = not self._options.component.startswith((ORCHESTRATOR, TRAINER))
+        if is_server and self._peers.are_done:
+            return self._finish("ended", f"{how} after the orchestrator", 0)
+        if code != 0:
+            return self._finish("failed", how, code if code > 0 else 128 - code)
+        if is_server:
+            return self._finish("failed", f"{how} while the run was live", 1)
+        return self._finish("completed", how, 0)
 
     def _finish(self, outcome: str, reason: str, code: int) -> int:
         self._status.update(outcome=outcome, reason=reason, end=time.time())

@@ -28,6 +28,10 @@ class ComponentState(StrEnum):
     """Its wrapper is gone without having recorded an end."""
 
 
+QUIET_TRAINER_S = 60.0
+"""How long the orchestrator may go on after a trainer that ended before the last step."""
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ComponentStatus:
     """One component as its status file and /proc show it; times are Unix times in seconds."""
@@ -89,6 +93,7 @@ def judge(observation: Observation, record: RunRecord, plan: PlanFacts) -> Trans
     transition = (
         _failure(observation)
         or _completion(observation, plan)
+        or _quiet_trainer(observation, plan)
         or _orphaned(observation)
         or _progress(observation, plan)
     )
@@ -101,7 +106,15 @@ def _failure(observation: Observation) -> Transition | None:
     states = {ComponentState.FAILED}
     if observation.is_supervised:
         states.add(ComponentState.LOST)
-    broken = [one for one in observation.components if one.state in states]
+    orchestrator = observation.component(naming.ORCHESTRATOR)
+    is_finishing = orchestrator is not None and orchestrator.state is ComponentState.COMPLETED
+    broken = [
+        one
+        for one in observation.components
+        if one.state in states
+        # a server may stumble over the end of its only client
+        and not (is_finishing and not one.name.startswith((naming.ORCHESTRATOR, naming.TRAINER)))
+    ]
     if not broken:
         return None
     first = min(broken, key=lambda one: one.end or one.heartbeat)
@@ -118,7 +131,8 @@ def _completion(observation: Observation, plan: PlanFacts) -> Transition | None:
         last = "" if plan.max_steps is None else f" of {plan.max_steps}"
         return Transition(
             state=RunState.FAILED,
-            reason=f"orchestrator exited with code 0 at {done}{last}, without its end mark",
+            reason=f"orchestrator {orchestrator.reason or 'exited with code 0'}, "
+            f"at {done}{last} and without its end mark",
             component=orchestrator,
         )
     for trainer in observation.components:
@@ -134,6 +148,25 @@ def _completion(observation: Observation, plan: PlanFacts) -> Transition | None:
         if trainer.state is not ComponentState.COMPLETED:
             return None
     return Transition(state=RunState.COMPLETED)
+
+
+def _quiet_trainer(observation: Observation, plan: PlanFacts) -> Transition | None:
+    """Return the failure of a trainer that ended too early, for which all others would wait."""
+    if plan.max_steps is None or observation.last_step is None:
+        return None
+    if observation.last_step >= plan.max_steps:
+        return None
+    for one in observation.components:
+        if not one.name.startswith(naming.TRAINER) or one.state is not ComponentState.COMPLETED:
+            continue
+        if one.end is not None and observation.time - one.end > QUIET_TRAINER_S:
+            return Transition(
+                state=RunState.FAILED,
+                reason=f"{one.name} {one.reason or 'exited with code 0'}, "
+                f"at step {observation.last_step} of {plan.max_steps}",
+                component=one,
+            )
+    return None
 
 
 def _all_steps_done(observation: Observation, plan: PlanFacts) -> bool:

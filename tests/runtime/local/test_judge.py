@@ -48,6 +48,7 @@ def record(state: RunState = RunState.RUNNING) -> RunRecord:
 DONE = component("orchestrator", "completed", exit_code=0, end_mark=True)
 QUIET = component("orchestrator", "completed", exit_code=0)
 TRAINED = component("trainer-0", "completed", exit_code=0)
+EARLY = component("trainer-0", "completed", exit_code=0, end=-60.0)
 KILLED = component("inference-0", "failed", signal="SIGKILL", reason="was killed by SIGKILL", end=5)
 
 
@@ -63,9 +64,15 @@ KILLED = component("inference-0", "failed", signal="SIGKILL", reason="was killed
         (seen(component("trainer-0", "lost")), "FAILED", "trainer-0 was lost"),
         (seen(DONE, TRAINED), "COMPLETED", ""),
         (seen(QUIET, TRAINED, last_step=100), "COMPLETED", ""),
-        (seen(QUIET, TRAINED, last_step=41), "FAILED", "at step 41 of 100, without its end mark"),
+        (
+            seen(QUIET, TRAINED, last_step=41),
+            "FAILED",
+            "at step 41 of 100 and without its end mark",
+        ),
         (seen(QUIET), "FAILED", "at no step of 100"),
         (seen(DONE, component("trainer-0", "ended")), "FAILED", "all steps are done, but"),
+        (seen(DONE, TRAINED, KILLED), "COMPLETED", ""),
+        (seen(EARLY, last_step=41), "FAILED", "trainer-0 exited with code 0, at step 41 of 100"),
         (seen(is_supervised=False), "FAILED", "supervisor died"),
         (seen(component("trainer-0", "lost"), is_supervised=False), "FAILED", "supervisor died"),
         (seen(DONE, TRAINED, is_supervised=False), "COMPLETED", ""),

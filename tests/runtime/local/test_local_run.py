@@ -76,7 +76,7 @@ def test_an_orchestrator_that_says_nothing_has_not_completed(local: Local):
     record = local.until_over(run)
 
     assert record.state is RunState.FAILED
-    assert "at no step of 3, without its end mark" in record.reason
+    assert "at no step of 3 and without its end mark" in record.reason
 
 
 @pytest.mark.crash

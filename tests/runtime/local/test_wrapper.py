@@ -147,6 +147,14 @@ def test_a_server_that_exits_while_the_run_lives_has_failed(wrapped: Wrapped):
     assert wrapped.status("inference-0")["outcome"] == "failed"
 
 
+def test_a_server_that_exits_after_the_orchestrator_has_not_failed(wrapped: Wrapped):
+    wrapped.peer("orchestrator", outcome="completed", end=1.0)
+
+    assert wrapped.start("raise SystemExit(1)", component="inference-0").wait(20) == 0
+
+    assert wrapped.status("inference-0")["outcome"] == "ended"
+
+
 def test_the_end_mark_is_seen_across_writes(wrapped: Wrapped):
     code = (
         "import os, time\nos.write(1, b'Orchestrator fin'); time.sleep(.2); os.write(1, b'ished.')"
