@@ -4,12 +4,14 @@ Read from the environment here and nowhere else, when asked, never at import.
 """
 
 import os
+from collections.abc import Mapping
 from pathlib import Path
 
 
-def home_path() -> Path:
+def home_path(environ: Mapping[str, str] | None = None) -> Path:
     """Return PADDOCK_HOME (default ~/.paddock): backend, passphrase file, local clusters."""
-    return Path(os.environ.get("PADDOCK_HOME") or "~/.paddock").expanduser().absolute()
+    source = os.environ if environ is None else environ
+    return Path(source.get("PADDOCK_HOME") or "~/.paddock").expanduser().absolute()
 
 
 def cache_path() -> Path:
@@ -22,9 +24,9 @@ def state_path(cluster: str) -> Path:
     return home_path() / "clusters" / cluster
 
 
-def make_home() -> Path:
+def make_home(environ: Mapping[str, str] | None = None) -> Path:
     """Make PADDOCK_HOME, readable by its owner only, and return it."""
-    path = home_path()
+    path = home_path(environ)
     path.mkdir(mode=0o700, parents=True, exist_ok=True)
     path.chmod(0o700)
     return path

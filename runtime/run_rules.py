@@ -12,7 +12,8 @@ from typing import Any
 from runtime.errors import PaddockError
 from runtime.local_state import LocalRun
 from runtime.record import over_message, read_record
-from runtime.supervisor_client import PREPARE, StartRun, check_start, release_run, start_run
+from runtime.supervisor_client import StartRun, check_start, release_run, start_run
+from runtime.supervisor_wire import PREPARE
 
 Inputs = Mapping[str, Any]  # Any: property values of the resource
 

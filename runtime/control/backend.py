@@ -27,7 +27,7 @@ def backend_environment(environ: Mapping[str, str]) -> dict[str, str]:
     """Return the variables that choose backend and passphrase, empty where the user has chosen."""
     if environ.get(_BACKEND) or _has_login(environ):
         return {}
-    home = homes.make_home()
+    home = homes.make_home(environ)
     backend = home / "backend"
     backend.mkdir(mode=0o700, exist_ok=True)
     chosen = {_BACKEND: f"file://{backend}"}
