@@ -114,3 +114,9 @@ class SupervisorError(PaddockError):
     """The supervisor of a local run cannot be reached, or refuses a request."""
 
     code = "supervisor"
+
+
+class EngineError(PaddockError):
+    """A component of the embedded engine cannot go on."""
+
+    code = "engine"

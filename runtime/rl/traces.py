@@ -1,0 +1,30 @@
+"""Traces on disk: `rollouts/step_N/<split>/{all,effective}/traces.jsonl`, one JSON trace a line."""
+
+import json
+from collections.abc import Iterable
+from pathlib import Path
+
+from runtime.rl.rollouts import Rollout
+from runtime.rl.steps import step_folder, write_whole
+
+
+def write_traces(
+    rollouts: Path, step: int, split: str, *, kind: str, items: Iterable[Rollout]
+) -> None:
+    """Write the traces of a step; `kind` is "all" or "effective"."""
+    lines = [json.dumps(_trace(item)) for item in items]
+    path = step_folder(rollouts, step) / split / kind / "traces.jsonl"
+    write_whole(path, "".join(f"{line}\n" for line in lines).encode())
+
+
+def _trace(rollout: Rollout) -> dict[str, object]:
+    trace = rollout.trace.model_dump(mode="json") if rollout.trace is not None else {}
+    return {
+        **trace,
+        "source": rollout.source,
+        "group": rollout.group,
+        "reward": rollout.reward,
+        "advantage": rollout.advantage,
+        "policy": {"start": rollout.start_version, "end": rollout.end_version},
+        "error": rollout.error,
+    }
