@@ -8,6 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
+from runtime import ports
 from runtime import supervisor_client as client
 from runtime.errors import NotFoundError, RefusedError, RunStateError, SupervisorError
 from runtime.states import RunState
@@ -168,6 +169,20 @@ def test_an_update_that_was_interrupted_does_not_hold_the_slots(local: Local):
     assert record.state is RunState.FAILED
     assert "did not start env-train-math, orchestrator, trainer-0 within 1 s" in record.reason
     wait_for(lambda: not local.leftovers(run))
+
+
+@pytest.mark.crash
+def test_ports_are_held_until_their_component_starts(local: Local):
+    run = local.run()
+    handle = client.start_run(local.request(run, programs(**ENDLESS)))
+    block = range(handle.base_port, handle.base_port + 4)
+    assert not any(ports.is_free(port) for port in block)
+
+    component = client.start_component(run, "trainer-0", {})
+
+    assert [port for port in block if ports.is_free(port)] == list(component.ports)
+    client.release_run(run)
+    assert all(ports.is_free(port) for port in block)
 
 
 @pytest.mark.crash
