@@ -11,7 +11,7 @@ help:  ## list the tasks
 setup:  ## make .venv and find or build the Pulumi engine
 	@$(PYTHON) -m toolchain.setup
 
-demo: setup  ## run the seed's example on this machine to its end, and print its curve
+demo: setup  ## run the hosted service's example here to its end, and print its curve
 	@.venv/bin/paddock demo
 
 test: setup  ## run every stage that CI runs; PADDOCK_SKIP=e2e,crash leaves stages out

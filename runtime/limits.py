@@ -1,32 +1,32 @@
 """Every platform number and every reserved name, each with its source; values only, no logic.
 
-Read by admission, stack settings and the secret rules. "seed" is the hosted service's
-documentation of hosted RL runs, read 2026-11.
+Read by admission, stack settings and the secret rules. "Hosted RL" is the documentation of the
+hosted service that paddock is the open counterpart of, read 2026-11.
 """
 
 MAX_GPUS_PER_RUN = 64
-"""Trainer and inference GPUs of all pods. Source: seed, "GPUs per run"."""
+"""Trainer and inference GPUs of all pods. Source: Hosted RL, "GPUs per run"."""
 
 MAX_QUEUED_RUNS_PER_USER = 10
-"""Source: seed, "Queued runs per user"."""
+"""Source: Hosted RL, "Queued runs per user"."""
 
 MAX_SECRETS_PER_RUN = 32
-"""Source: seed, "Entries per run"."""
+"""Source: Hosted RL, "Entries per run"."""
 
 MAX_SECRET_NAME_CHARS = 128
-"""Source: seed, "Name"."""
+"""Source: Hosted RL, "Name"."""
 
 MAX_SECRET_VALUE_BYTES = 32 * 1024
-"""Source: seed, "Value"; far under Linux' MAX_ARG_STRLEN of 131,072 bytes for one variable."""
+"""Source: Hosted RL, "Value"; far under Linux' MAX_ARG_STRLEN of 131,072 bytes for one variable."""
 
 MAX_SECRETS_TOTAL_BYTES = 256 * 1024
-"""Source: seed, "Total"; a Kubernetes Secret ends at 1 MiB."""
+"""Source: Hosted RL, "Total"; a Kubernetes Secret ends at 1 MiB."""
 
 MAX_CONFIG_BYTES = 1_000_000
 """A ConfigMap ends at 1 MiB, and the run's ConfigMap carries three more files."""
 
 DEFAULT_IMAGE_TAG = "main"
-"""Source: seed, "prime-rl image build"."""
+"""Source: Hosted RL, "prime-rl image build"."""
 
 HEARTBEAT_INTERVAL_S = 10.0
 """How often a wrapper renews its status file (docs/design.md, launch wrapper)."""

@@ -1,7 +1,7 @@
-"""`paddock demo`: the main job to its end: the seed's example as a stack on this machine.
+"""`paddock demo`: the main job to its end, the hosted service's example on this machine.
 
 Makes a cluster stack and a run stack, follows the run to COMPLETED, prints the curve, destroys and
-removes both. Three values of the seed's file are replaced, openly: the diff is printed.
+removes both. Three values of that file are replaced, openly: the diff is printed.
 """
 
 import difflib
@@ -27,7 +27,7 @@ from runtime.processes import marked_processes
 from runtime.progress import MetricsTail, reward_curve
 from runtime.states import EXIT_CODES, RunState
 
-SEED_CONFIG = "examples/reverse-text.toml"
+HOSTED_CONFIG = "examples/reverse-text.toml"
 DEMO_CONFIG = "examples/demo.toml"
 _AVERAGED_STEPS = 5
 
@@ -37,7 +37,7 @@ def demo(
         bool, typer.Option("--keep", help="leave the stacks for a look around")
     ] = False,
 ) -> None:
-    """Run the seed's example on this machine, from QUEUED to destroyed, and print its curve."""
+    """Run the hosted service's example on this machine, from QUEUED to destroyed, and print its curve."""
     started = time.monotonic()
     project = open_project()
     out = console()
@@ -88,9 +88,9 @@ def _stack(project: Project, stack: str, *, keep: bool) -> Iterator[None]:
 
 
 def _print_diff(root: Path) -> None:
-    seed = (root / SEED_CONFIG).read_text().splitlines(keepends=True)
+    hosted = (root / HOSTED_CONFIG).read_text().splitlines(keepends=True)
     demo_lines = (root / DEMO_CONFIG).read_text().splitlines(keepends=True)
-    for line in difflib.unified_diff(seed, demo_lines, SEED_CONFIG, DEMO_CONFIG, n=0):
+    for line in difflib.unified_diff(hosted, demo_lines, HOSTED_CONFIG, DEMO_CONFIG, n=0):
         console().print(line.rstrip("\n"), markup=False)
 
 

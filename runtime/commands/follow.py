@@ -1,4 +1,4 @@
-"""`paddock wait`, `logs`, `components`, `stop`: follow a run and end it, with the seed's words."""
+"""`paddock wait`, `logs`, `components`, `stop`: follow a run and end it."""
 
 import time
 from pathlib import Path
