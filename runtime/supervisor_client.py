@@ -11,6 +11,7 @@ import sys
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from runtime import claims, naming
 from runtime.errors import NotFoundError, RunStateError, SupervisorError
@@ -224,6 +225,7 @@ def _launch(request: StartRun) -> None:
     environment = {
         **base_environment(os.environ, python=sys.executable),
         naming.ENV_RUN_MARK: run.mark,
+        "PYTHONPATH": str(Path(__file__).parent.parent),  # the same code as here
     }
     with run.supervisor_log.open("ab") as log:
         starter = subprocess.Popen(
