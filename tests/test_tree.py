@@ -15,7 +15,8 @@ ROOT = Path(__file__).parent.parent
 PACKAGES = ("infra", "runtime", "policies", "toolchain")
 FOLDERS = (*PACKAGES, "tests", "bench")
 ON_PATH = ("infra", "policies")  # Pulumi puts these two on sys.path[0] itself
-IGNORED = {".git", ".venv", "__pycache__", "runs", "volumes", "dist", "node_modules"}
+IGNORED = {"__pycache__", "runs", "volumes", "dist"}
+HIDDEN_OURS = {".ci"}
 
 MAX_FILE_LINES = 300
 MAX_FUNCTION_LINES = 60
@@ -56,13 +57,13 @@ Found = Iterator[str]
 def sources(*folders: str) -> list[Path]:
     """Return the Python files of the given folders."""
     found = [path for folder in folders for path in (ROOT / folder).rglob("*.py")]
-    return sorted(path for path in found if IGNORED.isdisjoint(path.parts))
+    return sorted(path for path in found if IGNORED.isdisjoint(path.relative_to(ROOT).parts))
 
 
 def texts() -> Iterator[tuple[Path, str]]:
     """Yield every file of the tree that is text, with its text."""
     for folder, names, files in os.walk(ROOT):
-        names[:] = [name for name in names if name not in IGNORED and not name.endswith("_cache")]
+        names[:] = [name for name in names if name in HIDDEN_OURS or not _is_ignored(name)]
         for name in sorted(files):
             path = Path(folder, name)
             try:
@@ -202,6 +203,10 @@ def test_no_file_names_a_package_registry() -> None:
     found = in_text(re.compile("|".join(map(re.escape, {*REGISTRIES, *mirrors}))))
 
     assert not found, "\n".join(found)
+
+
+def _is_ignored(folder: str) -> bool:
+    return folder.startswith(".") or folder in IGNORED
 
 
 def _is_private(node: ast.stmt) -> bool:
