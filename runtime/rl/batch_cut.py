@@ -50,8 +50,10 @@ def cut_batch(
             samples += own
             effective.append(rollout)
     num_stale = sum(len(group.clean) for group in groups) - len(fresh)
+    judged = {id(rollout.trace): rollout for rollout in fresh}
+    delivered = [rollout for group in groups for rollout in group.rollouts]
     return Batch(
-        all_rollouts=[rollout for group in groups for rollout in group.rollouts],
+        all_rollouts=[judged.get(id(rollout.trace), rollout) for rollout in delivered],
         clean=list(fresh),
         effective=effective,
         samples=samples,

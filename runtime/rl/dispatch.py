@@ -130,6 +130,7 @@ class Dispatcher:
             flight.group.num_cancelled += 1
         else:
             flight.group.rollouts.append(rollout)
+            source.heard_at = asyncio.get_running_loop().time()
             self._count(rollout)
         self._flights.discard(flight)
         if flight.group.is_done:

@@ -10,6 +10,7 @@ Shapes: B rows of a cohort, T tokens so far, V vocabulary.
 
 import queue
 import threading
+import time
 from collections.abc import Callable
 from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
@@ -21,6 +22,8 @@ from runtime.rl.sampling import SamplingParams, draw, processed_logprobs
 
 MAX_COHORTS = 4
 MAX_COHORT_ROWS = 256
+GATHER_S = 0.1
+"""How long an idle engine waits for company: a batch costs little more than one of its rows."""
 _MIN_LOGPROB = -9998.0  # verifiers refuses -9999.0, vLLM's mark for a missing one
 
 
@@ -114,6 +117,8 @@ class Generator:
             while True:
                 idle = not (self._running.is_set() and (self._cohorts or backlog))
                 backlog += self._take(block=idle)
+                if idle and backlog and self._running.is_set():
+                    backlog += self._gather(len(backlog))
                 self._run_commands()
                 if self._running.is_set():
                     backlog = self._advance(backlog)
@@ -128,6 +133,20 @@ class Generator:
             block = False
             if item is not None:
                 taken.append(item)
+
+    def _gather(self, num_rows: int) -> list[Request]:
+        """Wait for company; a command in between (a None) ends the waiting."""
+        taken: list[Request] = []
+        deadline = time.monotonic() + GATHER_S
+        while num_rows + len(taken) < MAX_COHORT_ROWS:
+            try:
+                item = self._waiting.get(timeout=max(0.0, deadline - time.monotonic()))
+            except queue.Empty:
+                break
+            if item is None:
+                break
+            taken.append(item)
+        return taken
 
     def _run_commands(self) -> None:
         while not self._commands.empty():

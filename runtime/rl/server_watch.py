@@ -10,9 +10,9 @@ from runtime.errors import EngineError
 from runtime.rl.sources import Source
 
 _PING_S = 1.0
-_PING_TIMEOUT_S = 2.0
-_HUNG_AFTER_S = 120.0
-"""A server that accepts connections may be busy for long: loading a tokenizer takes seconds."""
+_CONNECT_TIMEOUT_S = 5.0
+_HUNG_AFTER_S = 300.0
+"""A living server may be silent for long: loading a tokenizer on a busy machine takes a minute."""
 
 
 async def wait_for_server(source: Source, timeout_s: float) -> None:
@@ -25,33 +25,40 @@ async def wait_for_server(source: Source, timeout_s: float) -> None:
 
 async def watch_server(source: Source) -> None:
     """Raise EngineError when a source's server is gone or hangs; never returns."""
-    silent_since: float | None = None
+    health = asyncio.ensure_future(_watch_health(source))
+    try:
+        while not health.done():
+            if not await _accepts(source.client.address):
+                raise EngineError(f"{_name(source)} is gone: see its log")
+            await asyncio.wait({health}, timeout=_PING_S)
+        health.result()
+    finally:
+        health.cancel()
+
+
+async def _watch_health(source: Source) -> None:
     clock = asyncio.get_running_loop().time
     while True:
         started = clock()
-        if await source.client.health(timeout=_PING_TIMEOUT_S):
-            silent_since = None
-        elif not await _accepts(source.client.address):
-            raise EngineError(
-                f"env server of {source.name} at {source.client.address} is gone: see its log"
-            )
-        else:
-            silent_since = silent_since or started
-            if clock() - silent_since > _HUNG_AFTER_S:
-                raise EngineError(
-                    f"env server of {source.name} at {source.client.address} has not answered for "
-                    f"{_HUNG_AFTER_S:.0f} s"
-                )
-        await asyncio.sleep(_PING_S)
+        if await source.client.health(timeout=_HUNG_AFTER_S):
+            await asyncio.sleep(_PING_S)
+        elif source.heard_at < started:
+            raise EngineError(f"{_name(source)} has not answered for {_HUNG_AFTER_S:.0f} s")
 
 
 async def _accepts(address: str) -> bool:
     """Tell whether something listens at the address; a dead process' port refuses at once."""
     parts = urlsplit(address)
     try:
-        async with asyncio.timeout(_PING_TIMEOUT_S):
+        async with asyncio.timeout(_CONNECT_TIMEOUT_S):
             _, writer = await asyncio.open_connection(parts.hostname, parts.port)
-    except (OSError, TimeoutError):
+    except ConnectionRefusedError:
         return False
+    except (OSError, TimeoutError):
+        return True  # the machine is busy; nothing says that the server is gone
     writer.close()
     return True
+
+
+def _name(source: Source) -> str:
+    return f"env server of {source.name} at {source.client.address}"

@@ -31,6 +31,8 @@ class Source:
     group_size: int
     tasks: Iterator[TaskData]
     num_drawn: int = 0
+    heard_at: float = 0.0
+    """When the server last sent an episode, in the event loop's time."""
 
     @property
     def name(self) -> str:

@@ -1,7 +1,7 @@
 """Traces on disk: `rollouts/step_N/<split>/{all,effective}/traces.jsonl`, one JSON trace a line."""
 
 import json
-from collections.abc import Iterable
+from collections.abc import Sequence
 from pathlib import Path
 
 from runtime.rl.rollouts import Rollout
@@ -9,12 +9,18 @@ from runtime.rl.steps import step_folder, write_whole
 
 
 def write_traces(
-    rollouts: Path, step: int, split: str, *, kind: str, items: Iterable[Rollout]
+    rollouts: Path,
+    step: int,
+    split: str,
+    *,
+    delivered: Sequence[Rollout],
+    effective: Sequence[Rollout],
 ) -> None:
-    """Write the traces of a step; `kind` is "all" or "effective"."""
-    lines = [json.dumps(_trace(item)) for item in items]
-    path = step_folder(rollouts, step) / split / kind / "traces.jsonl"
-    write_whole(path, "".join(f"{line}\n" for line in lines).encode())
+    """Write the traces of a step: all that were delivered, and those that count."""
+    lines = {id(item): json.dumps(_trace(item)) for item in delivered}
+    for kind, items in (("all", delivered), ("effective", effective)):
+        text = "".join(f"{lines[id(item)]}\n" for item in items)
+        write_whole(step_folder(rollouts, step) / split / kind / "traces.jsonl", text.encode())
 
 
 def _trace(rollout: Rollout) -> dict[str, object]:

@@ -29,7 +29,7 @@ class DemoConfig:
     max_steps: int = 100
     batch_size: int = 64
     group_size: int = 8
-    lr: float = 3e-4
+    lr: float = 5e-5
     max_completion_tokens: int = 12
     harness: str = "inproc-null"
     taskset: str = "reverse-text"
