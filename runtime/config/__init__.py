@@ -3,6 +3,7 @@
 `load_config` is the way in, for the CLI, the Pulumi program and the control plane alike.
 """
 
+from runtime.config.block import MIRRORED_REVISION
 from runtime.config.deployment import MultiNodeDeployment, SingleNodeDeployment
 from runtime.config.dispatch import DispatchFlags, DispatchKeys
 from runtime.config.inference import InferenceConfig
@@ -14,6 +15,7 @@ from runtime.config.source import EvalSource, Source, TrainSource
 from runtime.config.trainer import TrainerConfig
 
 __all__ = [
+    "MIRRORED_REVISION",
     "DispatchFlags",
     "DispatchKeys",
     "EvalSource",

@@ -13,7 +13,7 @@ from runtime.config.rules import broken_rules
 from runtime.config.shared import copy_shared
 from runtime.config.spellings import Origins, apply_spellings
 from runtime.config.toml_text import UnreadableError, decode, infinite_fields, parse, read_file
-from runtime.config.validate import validate
+from runtime.config.validate import MAX_PROBLEMS, validate
 from runtime.errors import ConfigError, Problem
 
 
@@ -49,7 +49,7 @@ def load_config(
     notices, conflicts = apply_spellings(table, origins)
     problems += conflicts + copy_shared(table, origins)
     outcome = validate(table, origins, allow_unknown_fields=allow_unknown_fields)
-    problems += outcome.problems
+    problems += outcome.problems.values()
     config = outcome.config
     if config is not None:
         problems += [
@@ -57,16 +57,20 @@ def load_config(
             for problem in broken_rules(config, outcome.dropped)
         ]
     if problems or config is None:
-        raise ConfigError(_once(problems), source=source)
-    notices += outcome.notices + remarks(config, secret_names=secret_names, infinite=infinite)
+        problems += outcome.unknown
+        raise ConfigError(_bounded(problems, outcome.num_unsaid), source=source)
+    notices += [
+        Notice(code="unknown_key", path=problem.path, message="unknown key, passed on unread")
+        for problem in outcome.unknown
+    ]
+    notices += remarks(config, secret_names=secret_names, infinite=infinite)
+    config.run.name = flags.name or config.run.name
     derive(config, digest=digest)
-    if flags.name is not None:
-        config.run.name = flags.name
     return LoadedConfig(
         text=read,
         digest=digest,
         config=config,
-        dispatch=replace(dispatch, name=flags.name or config.run.name),
+        dispatch=replace(dispatch, name=config.run.name),
         notices=tuple(notices),
     )
 
@@ -92,5 +96,11 @@ def read_config_file(
     )
 
 
-def _once(problems: list[Problem]) -> list[Problem]:
-    return list(dict.fromkeys(problems))
+def _bounded(problems: list[Problem], num_unsaid: int) -> list[Problem]:
+    """Return each problem once, and the number of those that are too many to read."""
+    once = list(dict.fromkeys(problems))
+    num_unsaid += max(0, len(once) - MAX_PROBLEMS)
+    if num_unsaid == 0:
+        return once
+    more = Problem(message=f"and {num_unsaid} further problems", code="further")
+    return [*once[:MAX_PROBLEMS], more]

@@ -61,6 +61,8 @@ def explain(error: ErrorDetails, place: Place, *, written: Loc, root: type[BaseM
         return _problem(written, f"{shown} is out of range, it must be {words} {context[key]}")
     if kind == "too_short":
         return _problem(written, "the list is empty, it needs at least one entry")
+    if kind == "too_long":
+        return _problem(written, f"over {context['max_length']} entries")
     if kind == "finite_number":
         return _problem(written, f"{shown} is not a finite number")
     fix = ""
@@ -134,11 +136,12 @@ def _elsewhere(key: str, place: Place, root: type[BaseModel]) -> str:
     """Say which tables do have a key that stands in the wrong one."""
     if key in ("type", "name", "id"):
         return ""
-    found = {
+    dotted = (
         ".".join(map(str, (*path, key))).replace(".*", "[]")
         for path, table in tables(root)
         if key in table.model_fields and path != place.path[:-1]
-    }
+    )
+    found = {path for path in dotted if ".env[]" not in path}  # seats say the same as env.agent
     nearest_first = sorted(found, key=lambda dotted: (dotted.count("."), dotted))
     return f"there is {' and '.join(nearest_first[:3])}" if found else ""
 

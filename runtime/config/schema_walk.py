@@ -3,14 +3,18 @@
 pydantic puts union tags and class names into its locations; a user never wrote those.
 """
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cache
 from types import NoneType, UnionType
 from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
 from pydantic import BaseModel
 
 Loc = tuple[str | int, ...]
+
+_LABEL = re.compile(r"^function-.*, |\]+$")  # pydantic's name of a validated model in a union
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -22,6 +26,8 @@ class Place:
     table: type[BaseModel] | None = None
     """The model whose key the last part of the path is; None inside free dicts."""
     is_nullable: bool = False
+    is_member: bool = False
+    """The error is that of one type of a union of plain types."""
 
 
 def locate(loc: Loc, root: type[BaseModel]) -> Place:
@@ -29,7 +35,7 @@ def locate(loc: Loc, root: type[BaseModel]) -> Place:
     path: list[str | int] = []
     here: object = root
     table: type[BaseModel] | None = None
-    is_nullable = False
+    is_nullable = is_member = False
     for part in loc:
         is_nullable = NoneType in get_args(here)
         here = strip(here)
@@ -41,15 +47,17 @@ def locate(loc: Loc, root: type[BaseModel]) -> Place:
             path.append(part)
             table = None
             here = get_args(here)[-1]
-        elif get_origin(here) in (Union, UnionType):
-            here = _member(here, part)
+        elif (table_of_union := _member(here, part)) is not None:
+            here = table_of_union
         else:
+            is_member = True  # a type of a union, as "int" or "literal['auto']"
             break
     return Place(
         path=tuple(path),
         annotation=strip(here),
         table=table,
         is_nullable=is_nullable or NoneType in get_args(here),
+        is_member=is_member,
     )
 
 
@@ -87,14 +95,10 @@ def tags(annotation: object) -> list[str]:
     ]
 
 
-def tables(root: type[BaseModel], path: Loc = ()) -> Iterator[tuple[Loc, type[BaseModel]]]:
-    """Yield every table below a model with its path; list items and free keys are spelled "*"."""
-    yield path, root
-    for name, field in root.model_fields.items():
-        for item in members(field.annotation):
-            yield from _tables_of(item, (*path, name))
-    for item in members(_extra_type(root)):
-        yield from _tables_of(item, (*path, "*"))
+@cache
+def tables(root: type[BaseModel]) -> tuple[tuple[Loc, type[BaseModel]], ...]:
+    """Return every table below a model with its path; list items and free keys are spelled "*"."""
+    return tuple(_tables_of(root, ()))
 
 
 def _tables_of(annotation: object, path: Loc) -> Iterator[tuple[Loc, type[BaseModel]]]:
@@ -103,7 +107,12 @@ def _tables_of(annotation: object, path: Loc) -> Iterator[tuple[Loc, type[BaseMo
         for item in members(get_args(annotation)[-1]):
             yield from _tables_of(item, (*path, "*"))
     elif isinstance(annotation, type) and issubclass(annotation, BaseModel):
-        yield from tables(annotation, path)
+        yield path, annotation
+        for name, field in annotation.model_fields.items():
+            for item in members(field.annotation):
+                yield from _tables_of(item, (*path, name))
+        for item in members(_extra_type(annotation)):
+            yield from _tables_of(item, (*path, "*"))
 
 
 def _field_type(model: type[BaseModel], key: str | int) -> object:
@@ -118,14 +127,14 @@ def _extra_type(model: type[BaseModel]) -> object:
     return get_args(extra)[-1] if extra is not None else Any
 
 
-def _member(union: object, part: str | int) -> object:
+def _member(union: object, part: str | int) -> type[BaseModel] | None:
+    """Return the table of a union that a location's part stands for, by tag or class name."""
     for member in members(union):
-        if isinstance(member, type) and issubclass(member, BaseModel):
-            if part == member.__name__ or part in _tag_values(member):
-                return member
-        elif get_origin(member) is Literal:
+        if not (isinstance(member, type) and issubclass(member, BaseModel)):
             continue
-    return Any
+        if part in _tag_values(member) or _LABEL.sub("", str(part)) == member.__name__:
+            return member
+    return None
 
 
 def _tag_values(model: type[BaseModel]) -> tuple[object, ...]:

@@ -9,6 +9,7 @@ from runtime.config.block import Block, Count, NonNegative
 from runtime.config.curriculum import Curriculum
 from runtime.config.env import Env
 
+MAX_SOURCES = 500  # each is an env server of its own
 Temperature = Annotated[float, Field(ge=0, le=2.0)]
 
 
@@ -153,7 +154,7 @@ class EvalSource(Source):
 class Train(Block):
     """`[orchestrator.train]`."""
 
-    source: list[TrainSource] = []
+    source: Annotated[list[TrainSource], Field(max_length=MAX_SOURCES)] = []
     """The training sources; at least one unless the trainer's data is fake."""
 
     sampling: TrainSampling = TrainSampling()
@@ -166,7 +167,7 @@ class Train(Block):
 class Eval(Block):
     """`[orchestrator.eval]`; presence turns evals on, then at least one source is needed."""
 
-    source: list[EvalSource] = []
+    source: Annotated[list[EvalSource], Field(max_length=MAX_SOURCES)] = []
     """The eval sources."""
 
     sampling: EvalSampling = EvalSampling()

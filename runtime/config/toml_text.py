@@ -16,6 +16,7 @@ from runtime.limits import MAX_CONFIG_BYTES
 
 MAX_DEPTH = 32  # the schema itself needs 9
 MAX_INTEGER = 2**63 - 1  # TOML 1.0, "Integer"
+_BOUNDS = (("lines", "\n", 10_000), ("values", "=", 10_000), ("entries", ",", 20_000))
 
 Table = dict[str, Any]  # a parsed TOML table: values of any TOML type
 
@@ -88,6 +89,9 @@ def decode(data: bytes | str) -> str:
 
 def parse(text: str) -> Table:
     """Return the table that a text holds. Raises UnreadableError with line and column."""
+    for name, mark, limit in _BOUNDS:
+        if text.count(mark) > limit:
+            raise UnreadableError(f"the file has more than {limit:,} {name}", code="size")
     deep = _DEEP_KEY.search(text)
     if deep:
         line, column = _place(text[: deep.start()])

@@ -9,15 +9,17 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from pydantic import ValidationError
+from pydantic_core import ErrorDetails
 
-from runtime.config.notices import Notice
+from runtime.config.block import Block
 from runtime.config.problems import explain
 from runtime.config.rl import RLConfig
-from runtime.config.schema_walk import Loc, locate
+from runtime.config.schema_walk import Loc, Place, locate, members
 from runtime.config.spellings import Origins
 from runtime.config.toml_text import Table
 from runtime.errors import Problem
 
+MAX_PROBLEMS = 100  # more are counted, not shown
 _MAX_PASSES = 12
 _COMPONENTS = ("trainer", "orchestrator")  # the two tables that cannot be absent
 
@@ -27,10 +29,14 @@ class Outcome:
     """What validation found: the config (perhaps of what is left), and what is wrong."""
 
     config: RLConfig | None = None
-    problems: list[Problem] = field(default_factory=list)
-    notices: list[Notice] = field(default_factory=list)
+    problems: dict[tuple[Loc, str], Problem] = field(default_factory=dict)
+    """By path and kind: a shared value that is wrong is wrong in each component, and said once."""
+    unknown: list[Problem] = field(default_factory=list)
+    """Unknown keys, where those are allowed."""
     dropped: set[Loc] = field(default_factory=set)
     """Paths, in the table, of the values that were taken out."""
+    num_unsaid: int = 0
+    """Further errors, which are counted only."""
 
 
 def validate(table: Table, origins: Origins, *, allow_unknown_fields: bool) -> Outcome:
@@ -44,45 +50,46 @@ def validate(table: Table, origins: Origins, *, allow_unknown_fields: bool) -> O
         except ValidationError as error:
             if rest is table:
                 rest = copy.deepcopy(table)
-            if not _take_out(error, rest, outcome, origins, allow_unknown_fields):
-                return outcome
+            errors = error.errors(include_url=False)
+        outcome.num_unsaid += max(0, len(errors) - MAX_PROBLEMS)
+        said = errors[:MAX_PROBLEMS]
+        removals = [
+            _note(details, outcome, origins, allow_unknown_fields=allow_unknown_fields)
+            for details in said
+        ]
+        if outcome.num_unsaid or not any([_remove(rest, path) for path in removals]):
+            return outcome
     return outcome
 
 
-def _take_out(
-    error: ValidationError,
-    rest: Table,
-    outcome: Outcome,
-    origins: Origins,
-    allow_unknown_fields: bool,
-) -> bool:
-    """Record an error's problems and take its values out; False when nothing can be."""
-    taken = False
-    for details in error.errors(include_url=False):
-        place = locate(details["loc"], RLConfig)
-        written = origins.path(place.path)
+def _note(
+    details: ErrorDetails, outcome: Outcome, origins: Origins, *, allow_unknown_fields: bool
+) -> Loc:
+    """Record one error and return the path of the key whose removal takes it away."""
+    kind = details["type"]
+    place = locate(details["loc"], RLConfig)
+    written = origins.path(place.path)
+    if kind == "extra_forbidden" and allow_unknown_fields:
+        outcome.unknown.append(explain(details, place, written=written, root=RLConfig))
+    elif place.path not in outcome.dropped and not _is_noise(details, place):
         problem = explain(details, place, written=written, root=RLConfig)
-        if details["type"] == "extra_forbidden" and allow_unknown_fields:
-            outcome.notices.append(
-                Notice(
-                    code="unknown_key", path=problem.path, message="unknown key, passed on unread"
-                )
-            )
-        elif place.path not in outcome.dropped and problem not in outcome.problems:
-            _add(problem, outcome.problems)
-        path = _removable(place.path, is_missing=details["type"] == "missing")
-        outcome.dropped |= {place.path, path}
-        taken = _remove(rest, path) or taken
-    return taken
+        text = problem.message if problem.code == "value" else ""
+        outcome.problems.setdefault((written, f"{problem.code}{text}"), problem)
+    path = _removable(place.path, is_missing=kind == "missing")
+    outcome.dropped |= {place.path, path}
+    return path
 
 
-def _add(problem: Problem, problems: list[Problem]) -> None:
-    """Add a problem, unless the same path already says the same."""
-    if all(
-        (other.loc, other.code) != (problem.loc, problem.code) or other.code == "value"
-        for other in problems
-    ):
-        problems.append(problem)
+def _is_noise(details: ErrorDetails, place: Place) -> bool:
+    """Tell whether an error only says that a table is no plain value, where a table is allowed."""
+    return (
+        place.is_member
+        and isinstance(details.get("input"), dict)
+        and any(
+            isinstance(member, type) and issubclass(member, Block)
+            for member in members(place.annotation)
+        )
+    )
 
 
 def _removable(path: Loc, *, is_missing: bool) -> Loc:

@@ -12,6 +12,7 @@ from runtime.config.source import Source
 from runtime.config.tables import placed_sources
 from runtime.errors import Problem
 
+MAX_PORT = 65535
 _BATCH = "orchestrator.batch_size"
 _TRAIN = "orchestrator.train.source"
 _EVAL = "orchestrator.eval.source"
@@ -94,9 +95,10 @@ def _named_apart(sources: Sequence[Source], where: str) -> Iterator[Problem]:
         loc = at(where, index)
         name = source.resolved_name
         if not source.env_id:
+            written = ", ".join(source.env.taskset.model_extra or {})
             yield broken(
                 loc,
-                f"source {index} of {where} ({where}.{index}) has no taskset",
+                "no taskset" + (f" id, env.taskset has only: {written[:60]}" if written else ""),
                 fix='set env.taskset.id = "..."',
             )
             continue
@@ -110,6 +112,18 @@ def _named_apart(sources: Sequence[Source], where: str) -> Iterator[Problem]:
                 fix="give each a name of its own",
             )
         seen[name] = index
+
+
+@rule("orchestrator.env_server_base_port", "orchestrator.train.source", "orchestrator.eval.source")
+def env_servers_have_ports(config: RLConfig) -> Iterator[Problem]:
+    """Every env server has a port of its own, counted from the base."""
+    base, num_sources = config.orchestrator.env_server_base_port, len(config.orchestrator.sources)
+    if num_sources and base + num_sources - 1 > MAX_PORT:
+        yield broken(
+            "orchestrator.env_server_base_port",
+            f"{num_sources} env servers from port {base} on go over {MAX_PORT}",
+            fix=f"use at most {MAX_PORT + 1 - num_sources}",
+        )
 
 
 @rule("orchestrator.train.source", "orchestrator.eval.source")
@@ -197,6 +211,7 @@ RULES = (
     there_is_something_to_train_on,
     evals_have_a_source,
     sources_are_named_apart,
+    env_servers_have_ports,
     harnesses_exist,
     algorithms_have_what_they_need,
     curricula_can_draw,

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from runtime.config import RLConfig, load_config
-from tests.runtime.config.examples import DATA, refusal, rows
+from tests.runtime.config.examples import DATA, MINIMAL, refusal, rows
 
 INDEX = rows("configs/index.jsonl")
 LAUNCHER_KEYS = {"deployment", "slurm", "output_dir", "dry_run"}  # not in prime-rl's inference.json
@@ -110,3 +110,19 @@ def test_a_component_reads_its_resolved_file_back():
         assert component is not None
         text = component.model_dump_json()
         assert type(component).model_validate_json(text).model_dump_json() == text
+
+
+def test_loading_leaves_no_trace_in_the_models():
+    plain = load_config(MINIMAL).config.model_dump_json()
+
+    for row in INDEX:
+        refusal(text_of(row))
+
+    assert load_config(MINIMAL).config.model_dump_json() == plain
+
+
+def test_a_run_without_a_name_is_named_after_its_sources_and_model():
+    loaded = load_config(MINIMAL)
+
+    assert loaded.config.run.name == f"reverse-text--qwen3-0.6b--{loaded.digest[:8]}"
+    assert loaded.dispatch.name == loaded.config.run.name
