@@ -80,6 +80,20 @@ class Run:
         return "\n".join(parts)
 
 
+def seed_config(model: str, *, max_steps: int) -> DemoConfig:
+    """Return the hosted service's example as prime-rl resolves it, with the model replaced."""
+    dumps = json.loads((PROJECT / "tests/data/embedded/seed-reverse-text.json").read_text())
+    ours = (
+        *("model", "tokenizer", "output_dir", "max_steps", "log"),
+        *("weight_broadcast", "rollout_transport", "train", "eval", "num_train_workers"),
+    )
+    kept = {
+        name: {key: value for key, value in dumps[f"{name}.json"].items() if key not in ours}
+        for name in ("trainer", "orchestrator")
+    }
+    return DemoConfig(model=model, max_steps=max_steps, lr=3e-6, max_completion_tokens=512, **kept)
+
+
 def free_ports(count: int) -> list[int]:
     """Return ports that were free a moment ago."""
     sockets = [socket.socket() for _ in range(count)]
