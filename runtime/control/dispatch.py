@@ -1,6 +1,5 @@
 """Dispatch of a run as a stack: settings, secrets, then the stack; all of it or nothing."""
 
-import json
 from collections.abc import Mapping
 from typing import Any
 
@@ -36,7 +35,8 @@ def new_stack(
 ) -> None:
     """Make any stack with its settings file; see `new_run_stack`."""
     path = project.settings_file(stack)
-    if path.exists() and stack in stacks.list_stacks(project):
+    before = path.read_bytes() if path.exists() else None
+    if before is not None and stack in stacks.list_stacks(project):
         raise StackError(
             f"stack {stack} is there already ({path}): choose another name, or "
             f"`paddock destroy {stack} --remove` first"
@@ -44,8 +44,12 @@ def new_stack(
     stacks.init_stack(project, stack)
     try:
         stacks.write_settings(project, stack, settings)
-        if secrets:
-            stacks.set_secret(project, stack, "env", json.dumps(dict(secrets)))
+        # one by one, as they are set by hand: a whole object in one secret would be lost with the
+        # first `pulumi config set --path paddock:env.KEY`
+        for name, value in (secrets or {}).items():
+            stacks.set_secret(project, stack, f"env.{name}", value)
     except BaseException:
         stacks.remove_stack(project, stack)
+        if before is not None:
+            path.write_bytes(before)
         raise

@@ -86,12 +86,12 @@ def read_settings(project: Project, stack: str) -> dict[str, Any]:
     return {key.removeprefix(prefix): value for key, value in config.items()}
 
 
-def set_secret(project: Project, stack: str, key: str, value: str) -> None:
-    """Store a secret setting; the value goes through stdin, byte for byte."""
+def set_secret(project: Project, stack: str, path: str, value: str) -> None:
+    """Store a secret setting (`env.HF_TOKEN`); the value goes through stdin, byte for byte."""
     _run(
         project,
-        ["config", "set", "--secret", f"{naming.PROJECT}:{key}", "--stack", stack],
-        stdin=value,
+        ["config", "set", "--secret", "--path", f"{naming.PROJECT}:{path}", "--stack", stack],
+        stdin=f"{value}\n",  # the engine takes one newline off the end
     )
 
 
