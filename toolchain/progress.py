@@ -26,7 +26,6 @@ def run_with_progress(
     *,
     topic: str,
     what: str,
-    cwd: Path,
     environment: Mapping[str, str],
     describe: Callable[[str], str] = lambda log: "",
 ) -> float:
@@ -40,7 +39,6 @@ def run_with_progress(
     with tempfile.TemporaryFile() as log:
         process = subprocess.Popen(
             [str(part) for part in command],
-            cwd=cwd,
             env=dict(environment),
             stdin=subprocess.DEVNULL,
             stdout=log,

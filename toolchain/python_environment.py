@@ -37,7 +37,6 @@ def ensure_uv(*, cache_dir: Path, environment: Mapping[str, str]) -> Path:
             [*pip, "--requirement", UV_LOCK],
             topic=TOPIC,
             what=f"fetching uv {version}",
-            cwd=target.parent,
             environment=environment,
         )
         (venv / "bin" / "uv").replace(target)
@@ -63,19 +62,27 @@ def make_environment(
             fix="remove .venv and try again",
         )
     target = ["--python", str(python)]
+    lock = checkout / "requirements.lock"
     run_with_progress(
-        [uv, "pip", "sync", *target, "--require-hashes", "--compile-bytecode", "requirements.lock"],
+        [uv, "pip", "sync", *target, "--require-hashes", "--compile-bytecode", lock],
         topic=TOPIC,
         what="installing requirements.lock into .venv",
-        cwd=checkout,
         environment=environment,
     )
     # Without isolation, hatchling is the locked one and not the index's newest.
     run_with_progress(
-        [uv, "pip", "install", *target, "--no-deps", "--no-build-isolation", "--editable", "."],
+        [
+            uv,
+            "pip",
+            "install",
+            *target,
+            "--no-deps",
+            "--no-build-isolation",
+            "--editable",
+            checkout,
+        ],
         topic=TOPIC,
         what="installing this checkout",
-        cwd=checkout,
         environment=environment,
     )
     _link_uv(uv, venv / "bin" / "uv")

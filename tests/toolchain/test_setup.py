@@ -89,17 +89,15 @@ def test_an_executable_becomes_the_interpreter() -> None:
     assert script == "#!/bin/sh\nexec '/a b/python' -u -P -m host pulumi.dynamic \"$@\"\n"
 
 
-def test_a_failed_step_shows_its_last_lines(tmp_path: Path) -> None:
+def test_a_failed_step_shows_its_last_lines() -> None:
     command = [sys.executable, "-c", "print('the reason'); raise SystemExit(4)"]
 
     with pytest.raises(SetupError, match=r"fetching failed with exit code 4:\nthe reason"):
-        progress.run_with_progress(
-            command, topic="test", what="fetching", cwd=tmp_path, environment={}
-        )
+        progress.run_with_progress(command, topic="test", what="fetching", environment={})
 
 
 def test_a_long_step_says_how_far_it_is(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(progress, "INTERVAL_S", 0.05)
     command = [sys.executable, "-uc", "print('one'); import time; time.sleep(0.3)"]
@@ -108,7 +106,6 @@ def test_a_long_step_says_how_far_it_is(
         command,
         topic="test",
         what="building",
-        cwd=tmp_path,
         environment={},
         describe=lambda log: f"{len(log.splitlines())} line",
     )
