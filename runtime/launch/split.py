@@ -11,6 +11,7 @@ from runtime import naming
 from runtime.config import RLConfig
 from runtime.launch.addresses import AddressBook, engine_addresses
 from runtime.launch.components import ZMQ, Component
+from runtime.launch.unsupported import engine_notices
 from runtime.plan import RunPlan, sources
 
 Json = dict[str, Any]  # Any: a JSON object on its way into a file
@@ -94,6 +95,12 @@ def local_notices(config: RLConfig, plan: RunPlan) -> tuple[str, ...]:
             "harness null: run inside the env server instead of as one Python process an episode; "
             "paddock:nullHarness = subprocess keeps the real one"
         )
+    inference = config.inference.model_dump(mode="json") if config.inference else None
+    notices += engine_notices(
+        trainer=config.trainer.model_dump(mode="json"),
+        orchestrator=config.orchestrator.model_dump(mode="json"),
+        inference=inference,
+    )
     return tuple(notices)
 
 

@@ -1,7 +1,7 @@
 """A component's configuration: `@ file.json` plus dotted flags, read once at the entry point.
 
 The split files are dumps of the strict models in `runtime.config`, so these models are views: they
-name what the embedded engine reads and skip the rest (`runtime.rl.unsupported` says what that
+name what the embedded engine reads and skip the rest (`runtime.launch.unsupported` says what that
 means for a run). They import neither torch nor verifiers.
 """
 

@@ -1,4 +1,4 @@
-"""Rows of metrics.jsonl: {"step", "time", <metric>: number}, appended whole by two processes.
+"""Rows of metrics.jsonl: {step, attempt, time, <metric>: number}, appended by two processes.
 
 | metric | by | meaning |
 |---|---|---|
@@ -31,11 +31,15 @@ import time
 from collections.abc import Mapping
 from pathlib import Path
 
+ATTEMPT_VARIABLE = "PADDOCK_ATTEMPT"
+"""Set by the launcher; a process started by hand is at attempt 1."""
+
 
 def append_row(path: Path, step: int, values: Mapping[str, float]) -> None:
     """Append one row with a single write, so that rows of two writers never mix."""
     finite = {name: value for name, value in values.items() if math.isfinite(value)}
-    line = json.dumps({"step": step, "time": time.time(), **finite}) + "\n"
+    attempt = int(os.environ.get(ATTEMPT_VARIABLE, "1"))
+    line = json.dumps({"step": step, "attempt": attempt, "time": time.time(), **finite}) + "\n"
     path.parent.mkdir(parents=True, exist_ok=True)
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
     try:
