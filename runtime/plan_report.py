@@ -10,7 +10,7 @@ from typing import Any
 
 from runtime import naming
 from runtime.launch.addresses import AddressBook, local_addresses, pod_addresses
-from runtime.launch.commands import component_argv, config_file
+from runtime.launch.commands import Site, component_argv, config_file
 from runtime.launch.components import Component, build_components
 from runtime.plan import RunPlan, list_price_range
 
@@ -36,6 +36,7 @@ def component_rows(plan: RunPlan, *, run_path: str) -> list[ComponentRow]:
     components = build_components(plan)
     book = _addresses(plan, components)
     engine = "embedded" if plan.target == "local" else "prime-rl"
+    site = Site(run_path=run_path, book=book, engine=engine)
     return [
         ComponentRow(
             name=component.name,
@@ -44,7 +45,7 @@ def component_rows(plan: RunPlan, *, run_path: str) -> list[ComponentRow]:
             ports=tuple(book[component.name, port.name].port for port in component.ports),
             config="" if component.role.role == naming.ROUTER else config_file(component),
             log=component.log,
-            argv=component_argv(component, plan, book=book, run_path=run_path, engine=engine),
+            argv=component_argv(component, site),
         )
         for component in components
     ]

@@ -5,6 +5,7 @@ the modules of `runtime.rl`. Secrets are not here: they reach a component by its
 """
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Literal
 
 from runtime import naming
@@ -13,6 +14,20 @@ from runtime.launch.components import HTTP, RDZV, Component
 from runtime.plan import RunPlan
 
 Engine = Literal["prime-rl", "embedded"]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Site:
+    """Where a run's components are started: its directory, addresses and engine.
+
+    `python` is the interpreter of the embedded engine's components.
+    """
+
+    run_path: str
+    book: AddressBook
+    engine: Engine
+    python: str = "python"
+
 
 _PRIME_RL = {
     naming.INFERENCE: ("inference",),
@@ -37,28 +52,19 @@ _OF_ROLE: Mapping[str, Mapping[str, str]] = {
 }
 
 
-def component_argv(
-    component: Component,
-    plan: RunPlan,
-    *,
-    book: AddressBook,
-    run_path: str,
-    engine: Engine,
-    python: str = "python",
-) -> tuple[str, ...]:
-    """Return the command line of a component; `python` is used by the embedded engine only."""
-    role = component.role
-    if role.role == naming.ROUTER:
-        return _router_argv(component, plan, book)
-    config = f"{run_path}/configs/{config_file(component)}"
-    if role.role == naming.TRAINER:
-        return _trainer_argv(component, book=book, config=config, engine=engine, python=python)
-    if engine == "prime-rl":
-        argv = (*_PRIME_RL[role.role], "@", config)
-    else:
-        argv = (python, "-m", *_EMBEDDED[role.role], "@", config)
-    if role.role == naming.INFERENCE and engine == "embedded":
-        port = book[component.name, component.ports[0].name].port
+def component_argv(component: Component, site: Site) -> tuple[str, ...]:
+    """Return the command line of a component."""
+    role = component.role.role
+    if role == naming.ROUTER:
+        return _router_argv(component, site.book)
+    config = f"{site.run_path}/configs/{config_file(component)}"
+    if role == naming.TRAINER:
+        return _trainer_argv(component, site, config=config)
+    if site.engine == "prime-rl":
+        return (*_PRIME_RL[role], "@", config)
+    argv = (site.python, "-m", *_EMBEDDED[role], "@", config)
+    if role == naming.INFERENCE:
+        port = site.book[component.name, component.ports[0].name].port
         argv += ("--server.port", str(port))
     return argv
 
@@ -90,12 +96,12 @@ def component_environment(
     }
 
 
-def _trainer_argv(
-    component: Component, *, book: AddressBook, config: str, engine: Engine, python: str
-) -> tuple[str, ...]:
-    rdzv = book[naming.component_name(naming.TRAINER), RDZV]
-    head = ("torchrun",) if engine == "prime-rl" else (python, "-m", "torch.distributed.run")
-    module = "prime_rl.trainer.rl.train" if engine == "prime-rl" else "runtime.rl.trainer"
+def _trainer_argv(component: Component, site: Site, *, config: str) -> tuple[str, ...]:
+    rdzv = site.book[naming.component_name(naming.TRAINER), RDZV]
+    if site.engine == "prime-rl":
+        head, module = ("torchrun",), "prime_rl.trainer.rl.train"
+    else:
+        head, module = (site.python, "-m", "torch.distributed.run"), "runtime.rl.trainer"
     return (
         *head,
         "--role=trainer",
@@ -114,7 +120,7 @@ def _trainer_argv(
     )
 
 
-def _router_argv(component: Component, plan: RunPlan, book: AddressBook) -> tuple[str, ...]:
+def _router_argv(component: Component, book: AddressBook) -> tuple[str, ...]:
     engines = [
         f"http://{address.host}:{address.port}"
         for (name, port), address in book.items()

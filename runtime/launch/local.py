@@ -17,7 +17,7 @@ from runtime.artifacts import RunDirectory
 from runtime.checkpoints import last_checkpoint_step
 from runtime.config import DispatchFlags, RLConfig, load_config
 from runtime.launch.addresses import local_addresses, num_ports
-from runtime.launch.commands import component_argv, component_environment
+from runtime.launch.commands import Site, component_argv, component_environment
 from runtime.launch.components import Component, build_components
 from runtime.launch.environment import base_environment, device_environment
 from runtime.launch.split import LocalPlacement, split_local
@@ -70,18 +70,12 @@ def prepare_local(
     for relative, content in files.items():
         _write(run.configs / relative, json.dumps(content, indent=2))
     given = iter(devices)
+    site = Site(run_path=str(run.path), book=book, engine="embedded", python=sys.executable)
     return tuple(
         LocalComponent(
             name=component.name,
             role=component.role.role,
-            argv=component_argv(
-                component,
-                plan,
-                book=book,
-                run_path=str(run.path),
-                engine="embedded",
-                python=sys.executable,
-            ),
+            argv=component_argv(component, site),
             env=_environment(component, plan, config, given),
             ports=tuple(book[component.name, port.name].port for port in component.ports),
             log=component.log,
