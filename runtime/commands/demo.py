@@ -37,7 +37,7 @@ def demo(
         bool, typer.Option("--keep", help="leave the stacks for a look around")
     ] = False,
 ) -> None:
-    """Run the hosted service's example on this machine, from QUEUED to destroyed, and print its curve."""
+    """Run the hosted example on this machine, from QUEUED to destroyed; print its curve."""
     started = time.monotonic()
     project = open_project()
     out = console()
