@@ -71,20 +71,30 @@ def read_volume_path(volume: str) -> str:
 
 def _stack_output(stack: str, output: str, *, kind: str) -> Any:  # noqa: ANN401 - a JSON value
     name = f"{pulumi.get_organization()}/{pulumi.get_project()}/{stack}"
+    _check_stack(name, kind=kind)
     reference = pulumi.StackReference(name)
     value = _wait(reference.get_output_details(output)).value
     if value is None:
-        raise SettingsError(
-            [
-                Problem(
-                    loc=(f"{naming.PROJECT}:{kind}",),
-                    message=f"stack {stack} exports no {output}: it is no {kind}, or not up yet",
-                    fix=f"pulumi up -s {stack}",
-                    code=kind,
-                )
-            ]
-        )
+        message = f"stack {stack} exports no {output}: it is no {kind}, or not up yet"
+        raise _no_stack(message, fix=f"pulumi up -s {stack}", kind=kind)
     return value
+
+
+def _check_stack(name: str, *, kind: str) -> None:
+    """Refuse a stack that is not there, for which a StackReference ends the program at once."""
+    try:
+        pulumi.runtime.invoke("pulumi:pulumi:readStackOutputs", {"name": name})
+    except Exception as error:  # the SDK raises a bare Exception
+        if "unknown stack" not in str(error):
+            raise
+        stack = name.rpartition("/")[2]
+        raise _no_stack(f"no stack {stack}", fix="pulumi stack ls", kind=kind) from None
+
+
+def _no_stack(message: str, *, fix: str, kind: str) -> SettingsError:
+    loc = (f"{naming.PROJECT}:{kind}",)
+    problem = Problem(loc=loc, message=message, fix=fix, code=kind)
+    return SettingsError([problem], source=f"stack {pulumi.get_stack()}")
 
 
 def _wait(awaitable: Awaitable[_T]) -> _T:
