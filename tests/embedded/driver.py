@@ -273,14 +273,18 @@ def main() -> None:
         key, _, value = flag.partition("=")
         setattr(demo, key, type(getattr(demo, key))(value))
     begun = time.time()
+    cpu: dict[str, float] = {}
     with started(run, demo) as processes:
-        codes = processes.wait(600)
-        cpu = {name: _cpu_s(process.pid) for name, process in processes.processes.items()}
+        codes: dict[str, int] = {}
+        while set(codes) < {"trainer", "orchestrator"} and not any(codes.values()):
+            codes = processes.wait(1)
+            for name, process in processes.processes.items():
+                cpu[name] = _cpu_s(process.pid) or cpu.get(name, 0.0)
     rows = processes.rows()
     first = min((row["time"] for row in rows if "reward/mean" in row), default=begun)
     rewards = processes.series("reward/mean")
     print("exit codes", codes, "total", round(time.time() - begun, 1), "s")
-    print("first step after", round(first - begun, 1), "s; cpu of live processes", cpu)
+    print("first step after", round(first - begun, 1), "s; CPU seconds", cpu)
     print("rewards", [round(reward, 3) for reward in rewards])
 
 
@@ -289,7 +293,8 @@ def _cpu_s(pid: int) -> float | None:
         fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     except FileNotFoundError:
         return None
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+    # 11, 12: own user and system time; 13, 14: that of children that were waited for
+    return sum(map(int, fields[11:15])) / os.sysconf("SC_CLK_TCK")
 
 
 if __name__ == "__main__":

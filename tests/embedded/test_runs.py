@@ -5,6 +5,7 @@ import os
 import shutil
 import signal
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -35,9 +36,9 @@ def test_the_demo_learns(tiny_model: str, tmp_path: Path):
     assert all(value < 0.05 for value in run.series("loss/mismatch_kl"))
 
 
-def test_the_seeds_config_runs_on_several_processes_and_resumes(raw_model: str, tmp_path: Path):
+def test_the_seeds_config_runs_on_several_processes_and_resumes(tiny_model: str, tmp_path: Path):
     """Two trainer ranks, two engines, an evaluation, a checkpoint a step; then one step more."""
-    demo = seed_config(raw_model, max_steps=3)
+    demo = seed_config(tiny_model, max_steps=3)
     demo.num_train_gpus = demo.num_infer_gpus = 2
     demo.trainer["ckpt"] = {"interval": 1, "keep_last": 2}
     demo.eval_source = {"name": "held-out", "num_examples": 4, "interval": 3, "group_size": 2}
@@ -66,8 +67,8 @@ def test_the_seeds_config_runs_on_several_processes_and_resumes(raw_model: str, 
     assert drawn["num_drawn"]["reverse-text"] > before["num_drawn"]["reverse-text"]
 
 
-def test_a_killed_env_server_ends_the_orchestrator_with_a_reason(raw_model: str, tmp_path: Path):
-    demo = DemoConfig(model=raw_model, taskset="arithmetic")
+def test_a_killed_env_server_ends_the_orchestrator_with_a_reason(tiny_model: str, tmp_path: Path):
+    demo = DemoConfig(model=tiny_model, taskset="arithmetic")
     with started(tmp_path, demo) as run:
         _wait_until(lambda: bool(run.rows()), run)
         os.kill(run.processes["env-train-arithmetic"].pid, signal.SIGKILL)
@@ -82,10 +83,10 @@ def test_a_killed_env_server_ends_the_orchestrator_with_a_reason(raw_model: str,
     assert took_s < 20
 
 
-def test_the_real_null_harness_runs_a_step(raw_model: str, tmp_path: Path):
+def test_the_real_null_harness_runs_a_step(tiny_model: str, tmp_path: Path):
     if shutil.which("uv") is None and not (PROJECT / ".venv/bin/uv").exists():
         pytest.skip("the null harness prepares its program with uv, which is not on PATH")
-    demo = DemoConfig(model=raw_model, harness="null", max_steps=1, batch_size=8, group_size=4)
+    demo = DemoConfig(model=tiny_model, harness="null", max_steps=1, batch_size=8, group_size=4)
     with started(tmp_path, demo) as run:
         assert_finished(run, run.wait(300))
 
@@ -93,7 +94,7 @@ def test_the_real_null_harness_runs_a_step(raw_model: str, tmp_path: Path):
     assert {json.loads(line)["error"] for line in traces} == {""}
 
 
-def _wait_until(condition, run: Run, timeout_s: float = 120) -> None:
+def _wait_until(condition: Callable[[], bool], run: Run, timeout_s: float = 120) -> None:
     deadline = time.monotonic() + timeout_s
     while not condition():
         assert time.monotonic() < deadline, run.tails()
