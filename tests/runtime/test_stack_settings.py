@@ -1,9 +1,18 @@
 """Stack settings: each kind's keys, and one problem a wrong key."""
 
+from pathlib import Path
+
 import pytest
+import yaml
+from pydantic.alias_generators import to_camel
 
 from runtime.errors import SettingsError
-from runtime.stack_settings import ClusterSettings, RunSettings, parse_settings
+from runtime.stack_settings import (
+    ClusterSettings,
+    RunSettings,
+    VolumeSettings,
+    parse_settings,
+)
 
 
 def test_a_run_needs_a_cluster_and_one_config() -> None:
@@ -52,3 +61,17 @@ def test_a_cluster_defaults_to_the_local_target() -> None:
 
     assert isinstance(settings, ClusterSettings)
     assert settings.target == "local"
+
+
+def test_every_setting_is_declared_in_the_project_with_an_empty_default() -> None:
+    project = yaml.safe_load((Path(__file__).resolve().parents[2] / "Pulumi.yaml").read_text())
+    fields = {
+        to_camel(name)
+        for model in (ClusterSettings, VolumeSettings, RunSettings)
+        for name in model.model_fields
+    }
+
+    declared = project["config"]
+
+    assert set(declared) == {f"paddock:{name}" for name in fields}
+    assert all(key["type"] == "string" and key["default"] == "" for key in declared.values())
