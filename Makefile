@@ -15,13 +15,13 @@ demo: setup  ## run the hosted service's example here to its end, and print its 
 	@.venv/bin/paddock demo
 
 test: setup  ## run every stage that CI runs; PADDOCK_SKIP=e2e,crash leaves stages out
-	@ROUNDS=5 PADDOCK_CRASH_ROUNDS=5 .venv/bin/python -m tests.run_stages
+	@PADDOCK_CRASH_ROUNDS=5 .venv/bin/python -m tests.run_stages
 
 lint: setup  ## ruff, import contracts, the tree's rules, the wheel, pyright
 	@.venv/bin/python -m tests.run_stages lint
 
 crash: setup  ## kill runs at random moments, ROUNDS=50 times, and look for what is left
-	@ROUNDS=$(ROUNDS) PADDOCK_CRASH_ROUNDS=$(ROUNDS) .venv/bin/python -m pytest -m "crash and not e2e" -s
+	@PADDOCK_CRASH_ROUNDS=$(ROUNDS) .venv/bin/python -m pytest -m "crash and not e2e" -s
 
 lock:  ## resolve pyproject.toml into requirements.lock
 	.venv/bin/uv pip compile pyproject.toml --all-extras --group dev --universal \

@@ -223,7 +223,7 @@ def holds(path: Path) -> bool:
 
 
 def test_rounds_of_kills_at_random_moments_leave_nothing(local: Local):
-    rounds = int(os.environ.get("ROUNDS", "5"))
+    rounds = int(os.environ.get("PADDOCK_CRASH_ROUNDS", "5"))
     for number in range(rounds):
         run = local.up(programs(inference_0=KEEP_CHILDREN, **ENDLESS), run_id=f"run-{number:03}")
         processes = sorted(run_processes(run))
