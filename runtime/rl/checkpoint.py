@@ -13,9 +13,9 @@ import torch
 
 from runtime.artifacts import RunDirectory
 from runtime.checkpoints import checkpoint_steps
-from runtime.rl.component_config import CheckpointView
 from runtime.rl.learner import Learner
 from runtime.rl.steps import PROGRESS, step_folder, whole_folder
+from runtime.rl.views import CheckpointView
 from runtime.rl.weights import load_weights, save_weights
 
 TRAINER_PART = "trainer"

@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 from types import FrameType
 
 from runtime.errors import PaddockError
-from runtime.rl.component_config import LogView
+from runtime.rl.views import LogView
 
 SUCCESS = 25
 """Level between INFO and WARNING, named as loguru's."""

@@ -2,7 +2,8 @@
 
 How far it may run ahead is counted in episodes: batches up to `version + 1 + ahead` may be under
 way, so the orchestrator is at most one batch ahead of the trainer. Episodes older than
-max_off_policy_steps are cancelled.
+max_off_policy_steps are cancelled. Episodes go to the engines in turn, so a run with several
+engines needs no router process.
 """
 
 import asyncio
@@ -13,10 +14,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from runtime.errors import EngineError
-from runtime.rl.component_config import OrchestratorView
 from runtime.rl.policy import Policy
 from runtime.rl.rollouts import Group, Rollout, problem_of
 from runtime.rl.sources import Source, TaskData, train_client
+from runtime.rl.views import OrchestratorView
 
 DEFAULT_BATCH_SIZE = 128  # prime-rl's, where the file sets neither batch_size nor token_batch_size
 _MIN_FAILURES = 32

@@ -9,8 +9,10 @@ from functools import partial
 from typing import Any
 
 from runtime.errors import ConfigError, Problem
-from runtime.rl.component_config import EnvServerView, LogView, read_config
+from runtime.rl.component_config import read_config
 from runtime.rl.console import run_component, set_up_logging
+from runtime.rl.garbage import collect_rarely
+from runtime.rl.views import EnvServerView, LogView
 
 logger = logging.getLogger(__name__)
 
@@ -19,6 +21,7 @@ def serve(config: EnvServerView) -> None:
     """Serve the environment until a signal ends the process."""
     if config.serve.address is None:
         raise ConfigError([Problem(loc=("serve", "address"), message="no address to listen on")])
+    collect_rarely()
     import verifiers.v1 as vf  # 4 s of CPU; a wrong config is told before
     from verifiers.v1.serve import env_config_data, serve_env
 

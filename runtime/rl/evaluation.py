@@ -8,12 +8,12 @@ import logging
 import time
 from dataclasses import dataclass
 
-from runtime.rl.component_config import OrchestratorView
 from runtime.rl.console import SUCCESS
 from runtime.rl.metrics import mean
 from runtime.rl.policy import Policy
 from runtime.rl.rollouts import Rollout
 from runtime.rl.sources import Source, TaskData, eval_client, fixed_tasks
+from runtime.rl.views import OrchestratorView
 
 logger = logging.getLogger(__name__)
 

@@ -18,7 +18,7 @@ from fastapi.responses import JSONResponse, StreamingResponse
 
 from runtime.errors import EngineError
 from runtime.rl.chat import ChatTokenizer
-from runtime.rl.component_config import InferenceView, read_config
+from runtime.rl.component_config import read_config
 from runtime.rl.console import run_component, set_up_logging
 from runtime.rl.generation import Completion, Generator
 from runtime.rl.generation import Request as Generation
@@ -33,6 +33,7 @@ from runtime.rl.inference_wire import (
 )
 from runtime.rl.model import load_model, pick_device, serving_dtype, use_threads
 from runtime.rl.sampling import SamplingParams
+from runtime.rl.views import InferenceView
 from runtime.rl.weights import load_weights
 
 logger = logging.getLogger(__name__)

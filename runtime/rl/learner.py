@@ -11,10 +11,10 @@ import torch
 from transformers import PreTrainedModel
 
 from runtime.rl.batches import MicroBatch, micro_batches
-from runtime.rl.component_config import LossView, OptimizerView
 from runtime.rl.distributed import Ranks, sum_gradients, sum_over_ranks
 from runtime.rl.loss import policy_loss, token_entropy, token_logprobs
 from runtime.rl.samples import TrainingSample
+from runtime.rl.views import LossView, OptimizerView
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

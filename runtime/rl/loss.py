@@ -19,7 +19,7 @@ from dataclasses import dataclass
 
 import torch
 
-from runtime.rl.component_config import LossView
+from runtime.rl.views import LossView
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -11,8 +11,9 @@ from collections.abc import Coroutine
 
 from runtime.artifacts import RunDirectory
 from runtime.errors import EngineError
-from runtime.rl.component_config import OrchestratorView, read_config
+from runtime.rl.component_config import read_config
 from runtime.rl.console import SUCCESS, run_component, set_up_logging
+from runtime.rl.garbage import collect_rarely
 from runtime.rl.policy import Policy
 from runtime.rl.progress import read_num_drawn
 from runtime.rl.resume import find_resume
@@ -20,6 +21,7 @@ from runtime.rl.server_watch import wait_for_server, watch_server
 from runtime.rl.sources import Source, open_source
 from runtime.rl.step_loop import StepLoop
 from runtime.rl.steps import step_of
+from runtime.rl.views import OrchestratorView
 
 logger = logging.getLogger(__name__)
 
@@ -85,6 +87,7 @@ def main() -> int:
     """Read the configuration and orchestrate."""
     config = read_config(sys.argv[1:], OrchestratorView)
     set_up_logging(config.log)
+    collect_rarely()
     return run_component(lambda: asyncio.run(orchestrate(config)))
 
 

@@ -6,8 +6,8 @@ from pathlib import Path
 from runtime.artifacts import RunDirectory
 from runtime.checkpoints import checkpoint_steps, last_checkpoint_step
 from runtime.errors import EngineError
-from runtime.rl.component_config import ResumeView
 from runtime.rl.steps import step_folder, step_of
+from runtime.rl.views import ResumeView
 
 logger = logging.getLogger(__name__)
 

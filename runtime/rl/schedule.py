@@ -2,7 +2,7 @@
 
 import math
 
-from runtime.rl.component_config import SchedulerView
+from runtime.rl.views import SchedulerView
 
 
 def learning_rate(

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from runtime.errors import ConfigError, EngineError, Problem
-from runtime.rl.component_config import OrchestratorView, SourceView
+from runtime.rl.views import OrchestratorView, SourceView
 
 if TYPE_CHECKING:
     from verifiers.v1 import SamplingConfig, Task, Taskset

@@ -6,7 +6,6 @@ import time
 from runtime.artifacts import RunDirectory
 from runtime.errors import EngineError
 from runtime.rl.batch_cut import Batch, cut_batch, fresh_rollouts
-from runtime.rl.component_config import OrchestratorView
 from runtime.rl.console import SUCCESS
 from runtime.rl.dispatch import Dispatcher
 from runtime.rl.evaluation import Evaluator
@@ -19,6 +18,7 @@ from runtime.rl.samples import split_by_rank, write_batch
 from runtime.rl.sources import Source
 from runtime.rl.steps import rank_file
 from runtime.rl.traces import write_traces
+from runtime.rl.views import OrchestratorView
 
 logger = logging.getLogger(__name__)
 

@@ -14,7 +14,7 @@ import torch
 
 from runtime.artifacts import RunDirectory
 from runtime.rl import checkpoint
-from runtime.rl.component_config import TrainerView, read_config
+from runtime.rl.component_config import read_config
 from runtime.rl.console import SUCCESS, run_component, set_up_logging
 from runtime.rl.distributed import Ranks, barrier, join, leave, ranks_from_environment
 from runtime.rl.learner import Learner, StepStats
@@ -24,6 +24,7 @@ from runtime.rl.resume import find_resume
 from runtime.rl.samples import read_batch
 from runtime.rl.schedule import learning_rate
 from runtime.rl.steps import rank_file
+from runtime.rl.views import TrainerView
 from runtime.rl.weights import publish
 
 logger = logging.getLogger(__name__)

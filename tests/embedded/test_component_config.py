@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 
 from runtime.errors import ConfigError
-from runtime.rl.component_config import InferenceView, OrchestratorView, TrainerView, read_config
+from runtime.rl.component_config import read_config
+from runtime.rl.views import InferenceView, OrchestratorView, TrainerView
 
 SEED = Path(__file__).parents[1] / "data/embedded/seed-reverse-text.json"
 

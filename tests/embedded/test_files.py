@@ -10,10 +10,10 @@ import pytest
 from runtime.artifacts import RunDirectory
 from runtime.errors import EngineError
 from runtime.launch.unsupported import engine_notices
-from runtime.rl.component_config import ResumeView
 from runtime.rl.metrics import append_row
 from runtime.rl.resume import find_resume
 from runtime.rl.steps import STABLE, list_steps, newest_broadcast, step_folder, whole_folder
+from runtime.rl.views import ResumeView
 
 SEED = Path(__file__).parents[1] / "data/embedded/seed-reverse-text.json"
 

@@ -10,10 +10,10 @@ import pytest
 import torch
 
 from runtime.rl.chat import ChatTokenizer
-from runtime.rl.component_config import InferenceView, VllmView
 from runtime.rl.generation import Generator
 from runtime.rl.inference import build_app
 from runtime.rl.model import load_model
+from runtime.rl.views import InferenceView, VllmView
 from runtime.rl.weights import save_weights
 
 pytestmark = pytest.mark.embedded

@@ -5,8 +5,8 @@ import math
 import pytest
 import torch
 
-from runtime.rl.component_config import LossView
 from runtime.rl.loss import policy_loss, token_entropy, token_logprobs
+from runtime.rl.views import LossView
 
 CONFIG = LossView(dppo_mask_low=0.2, dppo_mask_high=0.15, adv_tau=0.7, kl_tau=0.05)
 

@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.embedded.driver import PROJECT, DemoConfig, Run, seed_config, started
+from tests.embedded.demo_config import PROJECT, DemoConfig, seed_config
+from tests.embedded.driver import Run, started
 
 pytestmark = pytest.mark.embedded
 
@@ -67,19 +68,29 @@ def test_the_seeds_config_runs_on_several_processes_and_resumes(tiny_model: str,
     assert drawn["num_drawn"]["reverse-text"] > before["num_drawn"]["reverse-text"]
 
 
-def test_a_killed_env_server_ends_the_orchestrator_with_a_reason(tiny_model: str, tmp_path: Path):
+@pytest.mark.parametrize(
+    ("component", "reason"),
+    [
+        ("env-train-arithmetic", "env server of arithmetic at tcp://127.0.0.1:"),
+        ("inference-0", "inference at http://127.0.0.1:"),
+    ],
+)
+def test_a_killed_peer_ends_the_orchestrator_with_a_reason(
+    component: str, reason: str, tiny_model: str, tmp_path: Path
+):
     demo = DemoConfig(model=tiny_model, taskset="arithmetic")
     with started(tmp_path, demo) as run:
         _wait_until(lambda: bool(run.rows()), run)
-        os.kill(run.processes["env-train-arithmetic"].pid, signal.SIGKILL)
+        os.kill(run.processes[component].pid, signal.SIGKILL)
         killed_at = time.monotonic()
         run.processes["orchestrator"].wait(60)
         took_s = time.monotonic() - killed_at
         code = run.processes["orchestrator"].returncode
 
     assert code == 1, run.tails()
-    assert "env server of arithmetic at tcp://127.0.0.1:" in run.log("orchestrator")
+    assert reason in run.log("orchestrator")
     assert "is gone: see its log" in run.log("orchestrator")
+    assert "Traceback" not in run.log("orchestrator")
     assert took_s < 20
 
 

@@ -2,8 +2,8 @@
 
 import pytest
 
-from runtime.rl.component_config import SchedulerView
 from runtime.rl.schedule import learning_rate
+from runtime.rl.views import SchedulerView
 
 
 @pytest.mark.parametrize(

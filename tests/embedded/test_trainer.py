@@ -12,14 +12,15 @@ from safetensors.torch import load_file
 
 from runtime.rl import checkpoint
 from runtime.rl.batches import pad
-from runtime.rl.component_config import CheckpointView, LossView, OptimizerView, TrainerView
 from runtime.rl.distributed import Ranks
 from runtime.rl.learner import Learner, predicting_logits
 from runtime.rl.model import load_model
 from runtime.rl.samples import TrainingSample, split_by_rank, write_batch
 from runtime.rl.steps import rank_file
 from runtime.rl.trainer import Trainer
-from tests.embedded.driver import PROJECT, environment, free_ports
+from runtime.rl.views import CheckpointView, LossView, OptimizerView, TrainerView
+from tests.embedded.demo_config import PROJECT
+from tests.embedded.driver import environment, free_ports
 
 pytestmark = pytest.mark.embedded
 

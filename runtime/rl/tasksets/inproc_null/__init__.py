@@ -5,6 +5,7 @@ tool call; its Python process costs almost a CPU second an episode. This one mak
 call to the rollout's interception endpoint. It has no tools: a task that brings some needs `null`.
 """
 
+import asyncio
 from typing import Any, ClassVar
 
 import aiohttp
@@ -33,6 +34,7 @@ class InprocNullHarness(Harness[InprocNullConfig]):
 
     # One pool of connections a server process; aiohttp's client costs a fifth of httpx's CPU.
     _http: ClassVar[aiohttp.ClientSession | None] = None
+    _keeper: ClassVar[asyncio.Task[None] | None] = None
 
     async def launch(  # the base class' signature
         self,
@@ -70,4 +72,13 @@ class InprocNullHarness(Harness[InprocNullConfig]):
             cls._http = aiohttp.ClientSession(
                 connector=aiohttp.TCPConnector(limit=0), timeout=aiohttp.ClientTimeout()
             )
+            cls._keeper = asyncio.create_task(_close_at_the_end(cls._http))
         return cls._http
+
+
+async def _close_at_the_end(session: aiohttp.ClientSession) -> None:
+    """Close the session when the server's event loop cancels its tasks."""
+    try:
+        await asyncio.Event().wait()
+    finally:
+        await session.close()
