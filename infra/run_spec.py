@@ -49,7 +49,7 @@ class RunSpecProvider(Provider):
         """End the old attempt's workloads and free its place, then begin the new attempt."""
         from runtime.run_rules import begin_attempt, end_attempt
 
-        end_attempt(_olds)
+        end_attempt(_olds, reason=f"ended for attempt {int(_news['attempt'])}")
         begin_attempt(_news)
         return UpdateResult(outs=dict(_news))
 

@@ -12,7 +12,7 @@ from typing import Any
 from runtime.errors import PaddockError
 from runtime.local_state import LocalRun
 from runtime.record import over_message, read_record
-from runtime.supervisor_client import StartRun, check_start, release_run, start_run
+from runtime.supervisor_client import DESTROYED, StartRun, check_start, release_run, start_run
 from runtime.supervisor_wire import PREPARE
 
 Inputs = Mapping[str, Any]  # Any: property values of the resource
@@ -66,6 +66,8 @@ def refusal(before: Inputs, after: Inputs) -> str | None:
                 f"(`paddock stop {run_id}`) and start a new attempt (`paddock resume {run_id}`)"
             )
         return None
+    if before and record is not None and not record.is_over and record.attempt < attempt:
+        return None  # asked for openly: `update` ends the live attempt first
     try:
         check_start(_start_request(after))
     except PaddockError as error:
@@ -78,9 +80,9 @@ def begin_attempt(inputs: Inputs) -> None:
     start_run(_start_request(inputs))
 
 
-def end_attempt(inputs: Inputs) -> None:
+def end_attempt(inputs: Inputs, *, reason: str = DESTROYED) -> None:
     """End everything that the run owns up to this attempt; works from these inputs alone."""
-    release_run(_local_run(inputs))
+    release_run(_local_run(inputs), reason=reason)
 
 
 def _start_request(inputs: Inputs) -> StartRun:

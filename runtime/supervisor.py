@@ -107,6 +107,7 @@ class Supervisor:
         except ValidationError:
             return Refused(code="supervisor", message="not a request")
         if isinstance(request, DescribeRequest):
+            self._asked_at = time.monotonic()
             return Described(
                 pid=os.getpid(),
                 config_digest=self.request.config_digest,
@@ -226,13 +227,13 @@ class Supervisor:
     def _overdue(self) -> Transition | None:
         if self._planned is not None and len(self._started) == len(self._planned):
             return None
-        if time.monotonic() - self._asked_at < self.request.request_timeout_s:
+        limit_s = self.request.patience_s(is_busy=self._preparing.locked())
+        if time.monotonic() - self._asked_at < limit_s:
             return None
         names = ", ".join(name for name in self._planned or () if name not in self._started)
         return Transition(
             state=RunState.FAILED,
-            reason=f"the update did not start {names or 'any component'} within "
-            f"{self.request.request_timeout_s:g} s: it was interrupted",
+            reason=f"interrupted: it did not start {names or 'any component'} within {limit_s:g} s",
         )
 
     async def _finish(self, transition: Transition) -> None:

@@ -10,7 +10,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from runtime import claims, naming
@@ -142,7 +142,7 @@ def start_run(request: StartRun) -> RunHandle:
                 attempt=run.attempt,
             )
             advance(run.directory.record, RunState.PENDING, attempt=run.attempt)
-            _launch(request)
+            _launch(replace(request, starter=this_process()))
             return _await_supervisor(run)
         except BaseException:
             if not run_processes(run):

@@ -17,6 +17,10 @@ from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
 from runtime.errors import NotFoundError, PaddockError, RunStateError, SupervisorError
 from runtime.local_state import LocalRun
+from runtime.processes import ProcessId, is_alive
+
+INTERRUPTED_S = 5.0
+"""Seconds that another update has to go on with a run whose own was killed."""
 
 PREPARE = "runtime.launch.local:prepare_local"
 """What turns a run directory and a plan into components; a test may name another."""
@@ -28,7 +32,8 @@ class StartRun:
 
     The run directory must hold `configs/rl.toml` and `configs/plan.json` before the first component
     is started. `prepare` is `module:function` or `/abs/file.py:function`; `request_timeout_s` is
-    how long the supervisor waits for the update to request all planned components.
+    how long the supervisor waits for the update to request all planned components; once `starter`,
+    which `start_run` fills in, is dead, nobody is going to.
     """
 
     run: LocalRun
@@ -37,6 +42,13 @@ class StartRun:
     num_ports: int
     prepare: str = PREPARE
     request_timeout_s: float = 120.0
+    starter: ProcessId | None = None
+
+    def patience_s(self, *, is_busy: bool) -> float:
+        """Return how long the update's next request may take to come; short once it is dead."""
+        if is_busy or self.starter is None or is_alive(self.starter):
+            return self.request_timeout_s
+        return min(self.request_timeout_s, INTERRUPTED_S)
 
 
 START_RUN = TypeAdapter(StartRun)

@@ -7,6 +7,7 @@ found whoever started it.
 import contextlib
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -209,6 +210,9 @@ class Site:
         """End what a failed test left, so that it fails no other."""
         for process in self.processes():
             send_signal(process, signal.SIGKILL)
+        for folder in ("runs", "private", "sockets"):
+            for path in (self.state / folder).glob("*"):
+                shutil.rmtree(path) if path.is_dir() else path.unlink()
 
 
 def make_site(folder: Path, *, slots: int = 4, extra: Mapping[str, str] | None = None) -> Site:

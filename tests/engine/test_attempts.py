@@ -5,8 +5,10 @@ from collections.abc import Iterator
 
 import pytest
 
+from runtime.claims import read_claims
+from runtime.observe.local import run_processes
 from runtime.states import RunState
-from tests.engine.sites import Site
+from tests.engine.sites import COMPONENTS, Site
 
 pytestmark = pytest.mark.engine
 
@@ -65,7 +67,7 @@ def test_the_attempt_can_be_raised_by_hand(over: Site) -> None:
     assert {path.name for path in logs.glob("attempt_*")} == {"attempt_1", "attempt_2", "attempt_3"}
 
 
-def test_a_live_run_has_no_next_attempt(over: Site) -> None:
+def test_resume_refuses_a_live_run(over: Site) -> None:
     over.write_toml(RUN, "long")
     over.pulumi("config", "set", "paddock:attempt", "4", "-s", RUN)
     over.pulumi("up", "-s", RUN)
@@ -77,3 +79,16 @@ def test_a_live_run_has_no_next_attempt(over: Site) -> None:
     assert result.code != 0
     assert "only a run that is over can be resumed" in result.err
     assert over.pids(run) == before
+
+
+def test_a_raised_attempt_of_a_live_run_ends_the_old_one_first(over: Site) -> None:
+    over.pulumi("config", "set", "paddock:attempt", "5", "-s", RUN)
+
+    over.pulumi("up", "-s", RUN)
+
+    over.until(RUN, RunState.RUNNING)
+    changes = [(one.attempt, one.state, one.reason) for one in over.record(RUN).times[-6:]]
+    assert (4, RunState.STOPPED, "ended for attempt 5") in changes
+    assert [claim.attempt for claim in read_claims(over.state)] == [5]
+    assert run_processes(over.local_run(RUN, 4)) == frozenset()
+    assert set(over.pids(over.local_run(RUN, 5))) == set(COMPONENTS)

@@ -74,18 +74,19 @@ def test_destroy_is_refused_while_a_living_engine_holds_the_stack(site: Site) ->
     site.paddock("destroy", "locked")
 
 
+@pytest.mark.parametrize("moment", [supervisor_is_there, components_are_being_made])
 def test_cancel_and_destroy_by_hand_remove_the_processes_of_interrupted_creates(
-    site: Site,
+    site: Site, moment: Condition
 ) -> None:
-    kill(start_until(site, "by-hand", components_are_being_made))
-    run = site.local_run("by-hand")
-    wait_for(lambda: site.pids(run))  # a provider that outlives its engine finishes its create
+    run_id = "hand-" + moment.__name__.replace("_", "-")
+    kill(start_until(site, run_id, moment))
 
-    site.pulumi("cancel", "by-hand", "--yes")
-    result = site.pulumi("destroy", "-s", "by-hand")
+    site.pulumi("cancel", run_id, "--yes")
+    result = site.pulumi("destroy", "-s", run_id)
 
     assert "Traceback" not in result.text
-    assert site.leftovers() == []
+    assert site.export(run_id) == []
+    wait_for(lambda: not site.leftovers(), timeout_s=10)
 
 
 def test_language_host_and_providers_end_with_their_engine(site: Site) -> None:
