@@ -64,10 +64,8 @@ class Policy:
             for url in self._admin_urls:
                 try:
                     await self._http.get(f"{url}/health")
-                except httpx.ConnectError as error:
-                    raise EngineError(
-                        f"inference at {url} is gone: see its log ({error})"
-                    ) from error
+                except httpx.ConnectError:
+                    raise EngineError(f"inference at {url} is gone: see its log") from None
                 except httpx.TransportError:
                     pass  # busy; a dead process refuses the next connection
             await asyncio.sleep(_WATCH_S)
@@ -100,12 +98,19 @@ class Policy:
         logger.debug("Policy v%d is served", version)
 
     async def _post_all(self, path: str, body: dict[str, str]) -> None:
-        await asyncio.gather(*(self._post(url + path, body) for url in self._admin_urls))
+        await asyncio.gather(*(self._post(url, path, body) for url in self._admin_urls))
 
-    async def _post(self, url: str, body: dict[str, str]) -> None:
+    async def _post(self, url: str, path: str, body: dict[str, str]) -> None:
         try:
-            response = await self._http.post(url, json=body)
+            response = await self._http.post(url + path, json=body)
+        except httpx.ConnectError:
+            raise EngineError(f"inference at {url} is gone: see its log") from None
         except httpx.TransportError as error:
-            raise EngineError(f"POST {url} failed: {error!r}") from error
+            raise EngineError(
+                f"inference at {url} broke off {path}, see its log: {error!r}"
+            ) from error
         if not response.is_success:
-            raise EngineError(f"POST {url} answered {response.status_code}: {response.text[:500]}")
+            raise EngineError(
+                f"inference at {url} answered {path} with {response.status_code}: "
+                f"{response.text[:500]}"
+            )

@@ -1,7 +1,7 @@
 """What the embedded engine reads of a component's configuration: views of prime-rl's dumps.
 
 The split files are dumps of the strict models in `runtime.config`, so these models name what is
-read and skip the rest; `runtime.rl.unsupported` says what that means for a run. Imports neither
+read and skip the rest; `runtime.launch.unsupported` says what that means for a run. Imports neither
 torch nor verifiers.
 """
 
