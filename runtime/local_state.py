@@ -5,6 +5,7 @@
       claims.json lock           slots and port blocks in use (`runtime.claims`)
       runs/<run_id>.json         index of the live runs
       locks/<run_id>.lock        held while a run is started or released
+      locks/<run_id>.<attempt>.supervisor   held by the attempt's one supervisor
       barred/<run_id>.json       the attempt that may not start again, where no record can say so
       private/<run_id>.<attempt>/<component>.json   0600 env files, gone once read
       sockets/<run_id>.<attempt>.sock
@@ -182,6 +183,18 @@ def run_lock(run: LocalRun) -> Iterator[None]:
     """Hold the lock under which a run is started and released."""
     with file_lock(run.state_path / "locks" / f"{run.run_id}.lock"):
         yield
+
+
+def supervise_alone(run: LocalRun) -> bool:
+    """Take the lock that an attempt's supervisor holds until it dies; tell whether it was free."""
+    path = run.state_path / "locks" / f"{run.run_id}.{run.attempt}.supervisor"
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        os.close(descriptor)
+        return False
+    return True
 
 
 @contextlib.contextmanager

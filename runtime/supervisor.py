@@ -22,7 +22,7 @@ from runtime import claims, limits, ports, supervisor_wire
 from runtime.component_process import load_prepare, record_wrapper_death, remove_private, spawn
 from runtime.errors import NotFoundError, PaddockError, RunStateError, SupervisorError
 from runtime.launch.local import LocalComponent
-from runtime.local_state import IndexEntry, bar_attempt, remove_index, write_index
+from runtime.local_state import IndexEntry, bar_attempt, remove_index, supervise_alone, write_index
 from runtime.observe.judge import PlanFacts, Transition, judge
 from runtime.observe.local import run_processes, watch
 from runtime.plan import plan_from_json
@@ -274,9 +274,9 @@ def main() -> None:
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
     adopt_orphans()
     run = request.run
-    claim = claims.hand_over(run, this_process())
+    claim = claims.hand_over(run, this_process()) if supervise_alone(run) else None
     if claim is None:
-        _LOG.error("no claim of %s attempt %d", run.run_id, run.attempt)
+        _LOG.error("%s attempt %d: no claim, or supervised", run.run_id, run.attempt)
         sys.exit(1)
     write_index(
         run.state_path,
