@@ -37,20 +37,25 @@ def backend_environment(environ: Mapping[str, str]) -> dict[str, str]:
 
 
 def file_backend(environ: Mapping[str, str]) -> Path | None:
-    """Return the folder of a file backend, None for any other backend."""
-    url = environ.get(_BACKEND, "")
-    return Path(url.removeprefix("file://")).expanduser() if url.startswith("file://") else None
+    """Return the folder of a file backend, of a login too; None for any other backend."""
+    url = environ.get(_BACKEND) or _login(environ)
+    if not url.startswith("file://"):
+        return None
+    return Path(url.removeprefix("file://").partition("?")[0]).expanduser()
 
 
 def _has_login(environ: Mapping[str, str]) -> bool:
-    if environ.get("PULUMI_ACCESS_TOKEN"):
-        return True
+    return bool(environ.get("PULUMI_ACCESS_TOKEN") or _login(environ))
+
+
+def _login(environ: Mapping[str, str]) -> str:
+    """Return the backend that the user is logged in to, empty where there is none."""
     home = Path(environ.get("PULUMI_HOME") or Path(environ.get("HOME", "~")) / ".pulumi")
     try:
         stored = json.loads((home.expanduser() / "credentials.json").read_text())
     except (OSError, ValueError):
-        return False
-    return bool(isinstance(stored, dict) and stored.get("current"))
+        return ""
+    return str(stored.get("current") or "") if isinstance(stored, dict) else ""
 
 
 def _passphrase_file(home: Path) -> Path:

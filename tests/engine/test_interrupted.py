@@ -89,6 +89,18 @@ def test_cancel_and_destroy_by_hand_remove_the_processes_of_interrupted_creates(
     wait_for(lambda: not site.leftovers(), timeout_s=10)
 
 
+def test_ctrl_c_in_mid_up_leaves_no_lock_and_nothing_that_destroy_misses(site: Site) -> None:
+    engine = start_until(site, "ctrl-c", components_are_being_made)
+
+    os.killpg(engine.pid, signal.SIGINT)  # as a terminal does: to the whole process group
+    out, err = engine.communicate(timeout=60)
+
+    assert engine.returncode != 0, out + err
+    assert locks(site, "ctrl-c") == []
+    site.pulumi("destroy", "-s", "ctrl-c")
+    assert site.export("ctrl-c") == []
+
+
 def test_language_host_and_providers_end_with_their_engine(site: Site) -> None:
     engine = start_until(site, "hosted", supervisor_is_there)
     run = site.local_run("hosted")

@@ -8,7 +8,7 @@ import pytest
 from runtime.claims import read_claims
 from runtime.local_state import LocalRun
 from runtime.states import RunState
-from tests.engine.sites import COMPONENTS, Site
+from tests.engine.sites import COMMAND_LIMIT_S, COMPONENTS, Site
 
 pytestmark = pytest.mark.engine
 
@@ -17,9 +17,14 @@ FIRST, SECOND, THIRD = "up-first", "up-second", "up-third"
 
 @pytest.fixture(scope="module")
 def full(shared_site: Site) -> Iterator[Site]:
-    """Yield the site with two live runs that hold all four slots."""
+    """Yield the site with two live runs that hold all four slots, brought up side by side."""
     for run_id in (FIRST, SECOND):
-        shared_site.up(run_id)
+        shared_site.new_run(run_id)
+    command = ("pulumi", "up", "--yes", "--skip-preview", "-s")
+    engines = [shared_site.start(*command, run_id) for run_id in (FIRST, SECOND)]
+    for engine in engines:
+        out, err = engine.communicate(timeout=COMMAND_LIMIT_S)
+        assert engine.returncode == 0, out + err
     yield shared_site
     for run_id in (FIRST, SECOND):
         shared_site.pulumi("destroy", "-s", run_id)
