@@ -83,12 +83,15 @@ def plan_run(request: RunRequest, loaded: LoadedConfig) -> RunPlan:
 def admit(request: RunRequest, loaded: LoadedConfig, plan: RunPlan) -> RunInputs:
     """Return what the run is declared from; raises RefusedError with every reason at once."""
     profile, volume = request.profile, request.volume_path
-    snapshot = take_snapshot(plan, profile, volume_path=volume)
+    snapshot = take_snapshot(
+        plan, profile, volume_path=volume, secret_names=request.settings.env_names
+    )
     problems = admission.admission_problems(plan, profile=profile, snapshot=snapshot)
     if problems:
         raise RefusedError(problems, source=f"run {plan.run_id}")
     notices = [str(notice) for notice in loaded.notices]
     notices += local_notices(loaded.config, plan)
+    notices += admission.admission_warnings(plan, profile, snapshot)
     capacity = admission.capacity_problem(plan, snapshot)
     if capacity is not None and pulumi.runtime.is_dry_run():
         notices.append(f"capacity: {capacity}")  # a notice only: `create` is what refuses

@@ -71,6 +71,11 @@ class ClusterProfile(_Profile):
     """Models in the model cache."""
     model_download: bool = False
     """Whether a model that is not cached may be downloaded at start; reserved clusters: no."""
+    gated_models: tuple[str, ...] = ()
+    """Models that a download needs HF_TOKEN for, besides the well-known ones of limits.py: ids, or
+    prefixes of ids."""
+    volumes: tuple[str, ...] | None = None
+    """Volumes that a run can name; none: any name is passed on unchecked."""
     environments: tuple[str, ...] = ()
     """Taskset ids that are installed."""
     environments_closed: bool = False
@@ -81,6 +86,9 @@ class ClusterProfile(_Profile):
     """Cap below the platform's 64, or none."""
     allow_unknown_fields: bool = False
     """Whether config keys that the schema mirror does not know are warnings, for newer images."""
+    model_express: str | None = None
+    """Host of the cluster's ModelExpress server, which NIXL weight broadcast needs; none: no such
+    server."""
     queue: str | None = None
     """Name of the Kueue LocalQueue; none where nothing queues."""
 

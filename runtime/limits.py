@@ -25,6 +25,17 @@ MAX_SECRETS_TOTAL_BYTES = 256 * 1024
 MAX_CONFIG_BYTES = 1_000_000
 """A ConfigMap ends at 1 MiB, and the run's ConfigMap carries three more files."""
 
+GATED_MODEL_PREFIXES = (
+    "meta-llama/",
+    "google/gemma-2",
+    "google/gemma-3",
+    "CohereLabs/c4ai-",
+)
+"""Models that the hub gives out only with a token of somebody who accepted their licence."""
+
+MAX_IMAGE_TAG_CHARS = 128
+"""Source: the OCI distribution specification."""
+
 DEFAULT_IMAGE_TAG = "main"
 """Source: Hosted RL, "prime-rl image build"."""
 

@@ -64,17 +64,20 @@ def slug(text: str, max_chars: int = MAX_NAME_CHARS) -> str:
     return f"{cleaned[: max_chars - 9].rstrip('-')}-{digest}"
 
 
-def component_name(role: str, *, index: int = 0, split: str = "", source: str = "") -> str:
-    """Return a component's name within its run: `trainer`, `inference-1`, `env-train-math`.
+def component_name(
+    role: str, *, index: int = 0, split: str = "", source: str = "", part: str = ""
+) -> str:
+    """Return a component's name within its run: `trainer-0`, `inference-1`, `env-train-math`.
 
     The name stands in status files, resource names and `paddock components`; a run has one trainer
-    component a node, one inference component an engine, one env server a source.
+    component a node, one inference component an engine (pods: a node), one env server a source.
+    `part` tells prefill and decode apart: `inference-prefill-0`.
     """
     if role == ENV_SERVER:
         return f"{ENV_SERVER}-{split}-{slug(source, 40)}"
     if role in {ORCHESTRATOR, ROUTER}:
         return role
-    return f"{role}-{index}"
+    return f"{role}-{part}-{index}" if part else f"{role}-{index}"
 
 
 def run_mark(home_id: str, run_id: str, attempt: int) -> str:

@@ -5,14 +5,17 @@ as JSON and read back. How a role becomes processes or pods is `runtime.launch`;
 may run is `runtime.admission`.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from pydantic import TypeAdapter
 
-from runtime import gpus, naming
+from runtime import naming, outside
 from runtime.cluster import ClusterProfile
-from runtime.config import LoadedConfig, RLConfig
+from runtime.config import LoadedConfig, MultiNodeDeployment, RLConfig
+from runtime.config.inference import DisaggregatedInference
+from runtime.gpu_choice import choose_gpu_type, price_usd_per_hour
+from runtime.pod_ports import PodPorts, pod_ports
 
 Target = Literal["local", "kubernetes"]
 
@@ -36,9 +39,12 @@ class GpuPool:
 class RolePlan:
     """One role of a run: `num_pods` pods (local: groups of processes) of `gpus_per_pod` GPUs.
 
-    `tensor_parallel` and `data_parallel` describe inference: GPUs an engine and engines a pod. An
-    env server has the `split` and the `source` that it serves; `index` counts sources as prime-rl
-    does (train first, then eval, external ones keep their number).
+    `tensor_parallel` and `data_parallel` describe inference: GPUs an engine and engines a pod.
+    `part` is prefill or decode where they are apart. An inference replica has `pods_per_replica`
+    pods of the role; with `expert_parallel` the engines of `pods_per_group` of them hold one set of
+    experts. A router has its `policy`, none where it is not vLLM's. An env server has the `split`
+    and the `source` that it serves; `index` counts sources as prime-rl does (train first, then
+    eval, external ones keep their number).
     """
 
     role: str
@@ -46,6 +52,11 @@ class RolePlan:
     gpus_per_pod: int = 0
     tensor_parallel: int = 1
     data_parallel: int = 1
+    part: str = ""
+    pods_per_replica: int = 1
+    pods_per_group: int = 1
+    expert_parallel: bool = False
+    policy: str = ""
     split: str = ""
     source: str = ""
     index: int = 0
@@ -59,6 +70,16 @@ class RolePlan:
     def num_engines(self) -> int:
         """Return the inference engines of the role, each with its own port and admin URL."""
         return self.num_pods * self.data_parallel if self.role == naming.INFERENCE else 0
+
+    @property
+    def num_replicas(self) -> int:
+        """Return the replicas that the pods make up."""
+        return self.num_pods // self.pods_per_replica
+
+    @property
+    def group_size(self) -> int:
+        """Return the data parallel size of an engine: 1, or the engines that share experts."""
+        return self.pods_per_group * self.data_parallel if self.expert_parallel else 1
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -83,6 +104,13 @@ class RunPlan:
     price_usd_per_hour: float | None
     null_harness: str = "in-process"
     model_path: str | None = None
+    volume: str | None = None
+    ports: PodPorts = PodPorts()  # noqa: RUF009 - frozen
+    num_train_workers: int = 1
+    lora: bool = False
+    environments: tuple[str, ...] = ()
+    endpoints: tuple[outside.Endpoint, ...] = ()
+    unplaced: tuple[outside.Unplaced, ...] = ()
 
     @property
     def num_gpus(self) -> int:
@@ -93,6 +121,21 @@ class RunPlan:
     def num_pods(self) -> int:
         """Return the pods (local: component groups) of all roles."""
         return sum(role.num_pods for role in self.roles)
+
+    @property
+    def trainer_world_size(self) -> int:
+        """Return the trainer's ranks: one a GPU."""
+        return sum(role.num_gpus for role in self.roles if role.role == naming.TRAINER)
+
+    @property
+    def inference_world_size(self) -> int:
+        """Return the ranks that receive weights: one an inference GPU; 0 when served elsewhere."""
+        return sum(role.num_gpus for role in self.roles if role.role == naming.INFERENCE)
+
+    @property
+    def num_engines(self) -> int:
+        """Return the inference engines of all roles: the admin URLs of the run."""
+        return sum(role.num_engines for role in self.roles)
 
     def role(self, name: str) -> RolePlan | None:
         """Return the first role of a name, or None."""
@@ -124,8 +167,7 @@ def build_plan(
     config = loaded.config
     target: Target = "local" if profile is not None and profile.target == "local" else "kubernetes"
     roles = _roles(config, target)
-    num_gpus = sum(role.num_gpus for role in roles)
-    gpu_type = _gpu_type(loaded, num_gpus=num_gpus, profile=profile)
+    pool = _pool(loaded, num_gpus=sum(role.num_gpus for role in roles), profile=profile)
     transport = config.rollout_transport or config.trainer.rollout_transport
     return RunPlan(
         run_id=run_id,
@@ -135,28 +177,36 @@ def build_plan(
         deployment=config.deployment.type,
         target=target,
         image_tag=loaded.dispatch.image_tag,
-        pool=_pool(config, gpu_type=gpu_type, num_gpus=num_gpus),
+        pool=pool,
         roles=roles,
         model=config.trainer.model.name,
-        tasksets=_tasksets(config),
+        tasksets=outside.tasksets(config),
         max_steps=config.max_steps,
         weight_broadcast=config.trainer.weight_broadcast.type,
         rollout_transport=transport.type,
         checkpoints=config.trainer.ckpt is not None,
-        price_usd_per_hour=_price(gpu_type, num_gpus=num_gpus, profile=profile),
+        price_usd_per_hour=price_usd_per_hour(
+            pool.gpu_type, num_gpus=pool.num_gpus, profile=profile
+        ),
         null_harness=null_harness,
+        volume=loaded.dispatch.volume,
+        ports=pod_ports(config),
+        num_train_workers=config.orchestrator.num_train_workers,
+        lora=config.trainer.model.lora is not None,
+        environments=outside.environments(config),
+        endpoints=outside.endpoints(config),
+        unplaced=outside.unplaced(config),
     )
 
 
 def _roles(config: RLConfig, target: Target) -> tuple[RolePlan, ...]:
-    trainer = _trainer(config)
     inference = _inference(config)
     router = []
-    if inference is not None and inference.num_engines > 1 and target == "kubernetes":
-        router = [RolePlan(role=naming.ROUTER)]
+    if target == "kubernetes" and sum(role.num_engines for role in inference) > 1:
+        router = [RolePlan(role=naming.ROUTER, policy=outside.router_policy(config))]
     return (
-        trainer,
-        *([inference] if inference is not None else []),
+        _trainer(config),
+        *inference,
         *router,
         RolePlan(role=naming.ORCHESTRATOR),
         *_env_servers(config),
@@ -165,7 +215,7 @@ def _roles(config: RLConfig, target: Target) -> tuple[RolePlan, ...]:
 
 def _trainer(config: RLConfig) -> RolePlan:
     deployment = config.deployment
-    if deployment.type == "multi_node":
+    if isinstance(deployment, MultiNodeDeployment):
         return RolePlan(
             role=naming.TRAINER,
             num_pods=deployment.num_train_nodes,
@@ -174,97 +224,70 @@ def _trainer(config: RLConfig) -> RolePlan:
     return RolePlan(role=naming.TRAINER, gpus_per_pod=deployment.num_train_gpus)
 
 
-def _inference(config: RLConfig) -> RolePlan | None:
-    if config.inference is None:
-        return None
-    deployment = config.deployment
-    tensor_parallel = config.inference.vllm.tensor_parallel_size
-    if deployment.type == "multi_node":
-        num_pods = (deployment.num_infer_nodes or 0) * deployment.num_infer_replicas
-        gpus_per_pod = deployment.gpus_per_node
-    else:
-        num_pods, gpus_per_pod = 1, deployment.num_infer_gpus
-    if num_pods * gpus_per_pod == 0:
-        return None
-    return RolePlan(
-        role=naming.INFERENCE,
-        num_pods=num_pods,
-        gpus_per_pod=gpus_per_pod,
-        tensor_parallel=tensor_parallel,
-        data_parallel=gpus_per_pod // tensor_parallel,
+def _inference(config: RLConfig) -> tuple[RolePlan, ...]:
+    """Return the roles of the engines: none, one, or prefill and decode."""
+    deployment, inference = config.deployment, config.inference
+    if inference is None:
+        return ()
+    if not isinstance(deployment, MultiNodeDeployment):
+        return _engines(config, nodes=int(deployment.num_infer_gpus > 0))
+    below = inference.deployment
+    if not isinstance(below, DisaggregatedInference):
+        return _engines(config, nodes=deployment.num_infer_nodes or 0)
+    prefill = _engines(config, nodes=below.num_prefill_nodes)
+    decode = _engines(config, nodes=below.num_decode_nodes)
+    return tuple(
+        replace(role, part=part, pods_per_group=nodes)
+        for roles, part, nodes in (
+            (prefill, "prefill", below.prefill_nodes_per_replica),
+            (decode, "decode", below.decode_nodes_per_replica),
+        )
+        for role in roles
     )
 
 
-def sources(config: RLConfig) -> list[tuple[str, int]]:
-    """Return (split, index in its list) of every source in prime-rl's order: train, then eval."""
-    train = [("train", index) for index in range(len(config.orchestrator.train.source))]
-    eval_block = config.orchestrator.eval
-    return train + [("eval", index) for index in range(len(eval_block.source) if eval_block else 0)]
+def _engines(config: RLConfig, *, nodes: int) -> tuple[RolePlan, ...]:
+    """Return the role of the engines on `nodes` nodes a replica; none without a node."""
+    deployment, inference = config.deployment, config.inference
+    assert inference is not None, "engines without [inference]"
+    if nodes == 0:
+        return ()
+    replicas, gpus_per_pod = 1, deployment.total_infer_gpus
+    if isinstance(deployment, MultiNodeDeployment):
+        replicas, gpus_per_pod = deployment.num_infer_replicas, deployment.gpus_per_node
+    return (
+        RolePlan(
+            role=naming.INFERENCE,
+            num_pods=replicas * nodes,
+            gpus_per_pod=gpus_per_pod,
+            tensor_parallel=inference.vllm.tensor_parallel_size,
+            data_parallel=gpus_per_pod // inference.vllm.tensor_parallel_size,
+            pods_per_replica=nodes,
+            pods_per_group=nodes,
+            expert_parallel=inference.vllm.enable_expert_parallel,
+        ),
+    )
 
 
 def _env_servers(config: RLConfig) -> list[RolePlan]:
-    roles = []
-    for index, (split, position) in enumerate(sources(config)):
-        block = config.orchestrator.train if split == "train" else config.orchestrator.eval
-        assert block is not None
-        source = block.source[position]
-        if source.serve.address is not None:
-            continue  # an external env server: paddock connects to it and starts nothing
-        assert source.name is not None, "the resolved config names every source"
-        roles.append(RolePlan(role=naming.ENV_SERVER, split=split, source=source.name, index=index))
-    return roles
-
-
-def _tasksets(config: RLConfig) -> tuple[str, ...]:
-    found: list[str] = []
-    for split, position in sources(config):
-        block = config.orchestrator.train if split == "train" else config.orchestrator.eval
-        assert block is not None
-        taskset = block.source[position].taskset_id
-        if taskset and taskset not in found:
-            found.append(taskset)
-    return tuple(found)
-
-
-def _pool(config: RLConfig, *, gpu_type: str | None, num_gpus: int) -> GpuPool:
-    deployment = config.deployment
-    if deployment.type == "multi_node":
-        return GpuPool(
-            gpu_type=gpu_type,
-            num_nodes=num_gpus // deployment.gpus_per_node,
-            gpus_per_node=deployment.gpus_per_node,
-            exclusive_nodes=True,
-        )
-    return GpuPool(gpu_type=gpu_type, num_nodes=1, gpus_per_node=num_gpus, exclusive_nodes=False)
-
-
-def _gpu_type(loaded: LoadedConfig, *, num_gpus: int, profile: ClusterProfile | None) -> str | None:
-    """Return the asked type, else the cheapest of the cluster that is big enough, else None."""
-    if loaded.dispatch.gpu_type is not None or profile is None:
-        return loaded.dispatch.gpu_type
-    deployment = loaded.config.deployment
-    per_node = deployment.gpus_per_node if deployment.type == "multi_node" else num_gpus
-    fitting = [
-        offer
-        for offer in profile.gpus
-        if offer.gpus_per_node >= per_node and offer.num_gpus >= num_gpus
+    """Return one role a source; none for external env servers, which keep their number."""
+    return [
+        RolePlan(role=naming.ENV_SERVER, split=split, source=source.resolved_name, index=index)
+        for index, (split, source) in enumerate(config.orchestrator.sources)
+        if source.serve.address is None
     ]
-    if not fitting:
-        return None
-    return min(fitting, key=lambda offer: (offer.price_usd_per_hour, offer.name)).name
 
 
-def _price(gpu_type: str | None, *, num_gpus: int, profile: ClusterProfile | None) -> float | None:
-    if gpu_type is None:
-        return None
-    offer = profile.offer(gpu_type) if profile is not None else None
-    if offer is not None:
-        return num_gpus * offer.price_usd_per_hour
-    known = gpus.GPU_TYPES.get(gpu_type)
-    return num_gpus * known.price_usd_per_hour if known is not None and profile is None else None
-
-
-def list_price_range(num_gpus: int) -> tuple[float, float]:
-    """Return the lowest and highest list price in $/hour for GPUs of any type."""
-    prices = [gpu.price_usd_per_hour for gpu in gpus.GPU_TYPES.values() if gpu.memory_gib > 0]
-    return num_gpus * min(prices), num_gpus * max(prices)
+def _pool(loaded: LoadedConfig, *, num_gpus: int, profile: ClusterProfile | None) -> GpuPool:
+    deployment = loaded.config.deployment
+    whole_nodes = isinstance(deployment, MultiNodeDeployment)
+    per_node = deployment.gpus_per_node if whole_nodes else num_gpus
+    num_nodes = num_gpus // per_node
+    return GpuPool(
+        gpu_type=choose_gpu_type(
+            loaded.dispatch.gpu_type, num_nodes=num_nodes, gpus_per_node=per_node, profile=profile
+        ),
+        num_nodes=num_nodes,
+        gpus_per_node=per_node,
+        exclusive_nodes=whole_nodes,
+    )

@@ -9,10 +9,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from runtime import naming
+from runtime.gpu_choice import list_price_range
 from runtime.launch.addresses import AddressBook, local_addresses, pod_addresses
-from runtime.launch.commands import Site, component_argv, config_file
+from runtime.launch.commands import Command, Site, component_commands, config_file
 from runtime.launch.components import Component, build_components
-from runtime.plan import RunPlan, list_price_range
+from runtime.launch.wiring import Channel, Wiring, wire
+from runtime.plan import RolePlan, RunPlan
 
 EXAMPLE_PORT_BASE = 20_000
 """Local ports are chosen at start; the printed plan counts from here."""
@@ -20,7 +22,7 @@ EXAMPLE_PORT_BASE = 20_000
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ComponentRow:
-    """One line of the printed plan."""
+    """One line of the printed plan; `commands` has one entry a process."""
 
     name: str
     role: str
@@ -28,7 +30,12 @@ class ComponentRow:
     ports: tuple[int, ...]
     config: str
     log: str
-    argv: tuple[str, ...]
+    commands: tuple[Command, ...]
+
+    @property
+    def argv(self) -> tuple[str, ...]:
+        """Return the command line of the first process."""
+        return self.commands[0].argv
 
 
 def component_rows(plan: RunPlan, *, run_path: str) -> list[ComponentRow]:
@@ -45,10 +52,16 @@ def component_rows(plan: RunPlan, *, run_path: str) -> list[ComponentRow]:
             ports=tuple(book[component.name, port.name].port for port in component.ports),
             config="" if component.role.role == naming.ROUTER else config_file(component),
             log=component.log,
-            argv=component_argv(component, site),
+            commands=component_commands(component, site),
         )
         for component in components
     ]
+
+
+def plan_wiring(plan: RunPlan) -> Wiring:
+    """Return the addresses and world sizes that the plan leads to."""
+    components = build_components(plan)
+    return wire(plan, components, _addresses(plan, components))
 
 
 def _addresses(plan: RunPlan, components: tuple[Component, ...]) -> AddressBook:
@@ -85,14 +98,21 @@ def plan_report(
         "numNodes": plan.pool.num_nodes,
         "gpusPerNode": plan.pool.gpus_per_node,
         "numPods": plan.num_pods,
-        "roles": [_role(plan, role.role, index) for index, role in enumerate(plan.roles)],
+        "roles": [_role(role) for role in plan.roles],
         "components": [_row(row) for row in component_rows(plan, run_path=run_path)],
+        **_wiring(plan_wiring(plan)),
+        "endpoints": [
+            {"path": one.path, "url": one.url, "model": one.model} for one in plan.endpoints
+        ],
         "model": plan.model,
+        "lora": plan.lora,
         "tasksets": list(plan.tasksets),
+        "environments": list(plan.environments),
         "maxSteps": plan.max_steps,
         "weightBroadcast": plan.weight_broadcast,
         "rolloutTransport": plan.rollout_transport,
         "checkpoints": plan.checkpoints,
+        "volume": plan.volume,
         "runPath": run_path,
         "pricePerHour": plan.price_usd_per_hour,
         "price": price_text(plan),
@@ -101,15 +121,17 @@ def plan_report(
     }
 
 
-def _role(plan: RunPlan, name: str, index: int) -> dict[str, Any]:
-    role = plan.roles[index]
+def _role(role: RolePlan) -> dict[str, Any]:
     return {
-        "role": name,
+        "role": role.role,
+        "part": role.part,
         "pods": role.num_pods,
         "gpusPerPod": role.gpus_per_pod,
         "gpus": role.num_gpus,
         "tensorParallel": role.tensor_parallel,
         "dataParallel": role.data_parallel,
+        "replicas": role.num_replicas,
+        "expertGroup": role.group_size,
         "source": role.source,
     }
 
@@ -123,4 +145,38 @@ def _row(row: ComponentRow) -> dict[str, Any]:
         "config": row.config,
         "log": row.log,
         "argv": list(row.argv),
+        "commands": [
+            {
+                "argv": list(command.argv),
+                "env": command.env,
+                "file": command.overrides_path,
+                "content": command.overrides,
+            }
+            for command in row.commands
+        ],
     }
+
+
+def _wiring(wiring: Wiring) -> dict[str, Any]:
+    return {
+        "baseUrl": wiring.base_url,
+        "adminUrls": list(wiring.admin_urls),
+        "adminRoles": list(wiring.admin_roles),
+        "worldSizes": {
+            "trainer": wiring.trainer_world_size,
+            "inference": wiring.inference_world_size,
+            "trainWorkers": wiring.num_train_workers,
+        },
+        "weights": _channel(wiring.weights),
+        "rollouts": _channel(wiring.rollouts),
+        "envServers": [
+            {"split": split, "source": source, "address": address}
+            for (split, source), address in wiring.env_servers.items()
+        ],
+    }
+
+
+def _channel(channel: Channel | None) -> dict[str, Any] | None:
+    if channel is None:
+        return None
+    return {"bind": channel.bind, "connect": channel.connect, "port": channel.port}

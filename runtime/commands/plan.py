@@ -1,5 +1,6 @@
 """`paddock plan`, `schema`, `gpus`, `models`: what a run would be made of, and on what."""
 
+import os
 import shlex
 import subprocess
 import sys
@@ -28,7 +29,7 @@ from runtime.launch.split import local_notices
 from runtime.observe.snapshot import take_snapshot
 from runtime.plan import RunPlan, build_plan
 from runtime.plan_report import component_rows, plan_report, price_text
-from runtime.secret_rules import read_env_file, secret_problems
+from runtime.secret_rules import read_env_file, read_env_flags, secret_problems
 
 models_app = typer.Typer(no_args_is_help=True, help="The models of the local model cache.")
 _PREVIEW_RUN_ID = "run-id"
@@ -39,33 +40,47 @@ def plan(
     cluster: Annotated[
         str | None, typer.Option(help="cluster stack, or a ClusterProfile file (JSON)")
     ] = None,
-    volume: Annotated[str | None, typer.Option(help="folder of the run's volume")] = None,
+    volume: Annotated[
+        str | None, typer.Option(help="the run's volume: a folder (local target), or its name")
+    ] = None,
     gpu_type: Annotated[str | None, typer.Option(help="GPU type, e.g. H200_141GB")] = None,
     image_tag: Annotated[str | None, typer.Option(help="prime-rl image tag")] = None,
+    env: Annotated[
+        list[str] | None, typer.Option("-e", "--env", help="secret: KEY, or KEY=VALUE")
+    ] = None,
     env_file: Annotated[Path | None, typer.Option(help="0600 file of KEY=VALUE lines")] = None,
+    environment: Annotated[
+        list[str] | None, typer.Option(help="package to install at start, a requirement spec")
+    ] = None,
     max_gpus: Annotated[int, typer.Option(help="cap on the run's GPUs")] = limits.MAX_GPUS_PER_RUN,
     output: OutputOption = Output.TEXT,
 ) -> None:
     """Print what a run would be made of, touching nothing; every refusal at once."""
-    profile = _profile(cluster) if cluster else None
+    profile = read_profile(cluster) if cluster else None
     values = read_env_file(env_file) if env_file else {}
-    wrong = secret_problems(values)
-    if wrong:
-        raise SettingsError(wrong, source=str(env_file))
+    values |= read_env_flags(env or [], os.environ)
     loaded = read_config_file(
         toml,
-        flags=DispatchFlags(image_tag=image_tag, gpu_type=gpu_type),
+        flags=DispatchFlags(image_tag=image_tag, gpu_type=gpu_type, volume=volume),
         secret_names=frozenset(values),
         allow_unknown_fields=profile.allow_unknown_fields if profile else False,
     )
     made = build_plan(loaded, run_id=_PREVIEW_RUN_ID, profile=profile)
-    snapshot = take_snapshot(made, profile, volume_path=volume) if profile else None
-    problems = admission.admission_problems(
+    snapshot = None
+    if profile is not None:
+        snapshot = take_snapshot(
+            made,
+            profile,
+            volume_path=volume,
+            requested_environments=environment or (),
+            secret_names=frozenset(values),
+        )
+    problems = secret_problems(values) + admission.admission_problems(
         made, profile=profile, snapshot=snapshot, max_gpus=max_gpus
     )
     if problems:
         raise RefusedError(problems, source=str(toml))
-    notices = _notices(loaded, made)
+    notices = _notices(loaded, made) + admission.admission_warnings(made, profile, snapshot)
     if snapshot is not None:
         made = replace(made, model_path=snapshot.model_path)
         full = admission.capacity_problem(made, snapshot)
@@ -138,7 +153,8 @@ def make_tiny_model() -> Path:
     return Path(lines[-1])
 
 
-def _profile(cluster: str) -> ClusterProfile:
+def read_profile(cluster: str) -> ClusterProfile:
+    """Return the profile of a cluster: a JSON file's, or the one that a stack exports."""
     if cluster.endswith(".json"):
         try:
             return ClusterProfile.model_validate_json(Path(cluster).read_text())
@@ -173,7 +189,7 @@ def _print_plan(made: RunPlan, report: dict[str, Any]) -> None:
     )
     roles = Table("Role", "Pods", "GPUs/pod", "GPUs", "tp", "dp", box=None)
     for role in made.roles:
-        name = f"{role.role} {role.split} {role.source}".strip()
+        name = " ".join(filter(None, (role.role, role.part, role.split, role.source)))
         counts = (role.num_pods, role.gpus_per_pod, role.num_gpus)
         parallel = (role.tensor_parallel, role.data_parallel) if role.num_engines else ("", "")
         roles.add_row(name, *(str(count) for count in (*counts, *parallel)))
@@ -181,8 +197,16 @@ def _print_plan(made: RunPlan, report: dict[str, Any]) -> None:
     for row in component_rows(made, run_path=report["runPath"]):
         ports = ", ".join(str(port) for port in row.ports) or "none"
         out.print(f"{row.name}: ports {ports}; config {row.config or 'none'}; log {row.log}")
-        out.print(f"  {shlex.join(row.argv)}", markup=False)
+        for command in row.commands:
+            out.print(f"  {shlex.join(command.argv) or 'not placed'}", markup=False)
+    sizes = report["worldSizes"]
     for label, value in (
+        ("world sizes", f"trainer {sizes['trainer']}, inference {sizes['inference']}"),
+        ("policy at", report["baseUrl"]),
+        ("admin URLs", ", ".join(report["adminUrls"])),
+        ("served elsewhere", ", ".join(f"{one.url} ({one.path})" for one in made.endpoints)),
+        ("weights", made.weight_broadcast),
+        ("rollouts", made.rollout_transport),
         ("model", made.model_path or made.model),
         ("tasksets", ", ".join(made.tasksets)),
         ("image", made.image_tag),
@@ -190,7 +214,8 @@ def _print_plan(made: RunPlan, report: dict[str, Any]) -> None:
         ("checkpoints", "checkpoints/" if made.checkpoints else "none ([ckpt] is absent)"),
         ("price", price_text(made)),
     ):
-        out.print(f"{label}: {value}", markup=False)
+        if value:
+            out.print(f"{label}: {value}", markup=False)
     for name in report["notChecked"]:
         out.print(f"{name}: not checked (no --cluster)")
     for notice in report["notices"]:

@@ -66,5 +66,5 @@ def engine_addresses(components: tuple[Component, ...], book: AddressBook) -> li
         for component in components
         if component.role.role == naming.INFERENCE
         for port in component.ports
-        if port.name.startswith(HTTP)
+        if port.name.startswith(f"{HTTP}-")
     ]

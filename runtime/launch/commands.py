@@ -5,12 +5,12 @@ the modules of `runtime.rl`. Secrets are not here: they reach a component by its
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Literal
+from dataclasses import dataclass, field
+from typing import Any, Literal
 
 from runtime import naming
 from runtime.launch.addresses import AddressBook
-from runtime.launch.components import HTTP, RDZV, Component
+from runtime.launch.components import HTTP, METRICS, RDZV, RPC, SIDE_CHANNEL, Component
 from runtime.plan import RunPlan
 
 Engine = Literal["prime-rl", "embedded"]
@@ -29,6 +29,20 @@ class Site:
     python: str = "python"
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Command:
+    """One process of a component: its argv, what it adds to the environment, a file of its own.
+
+    A pod of several engines runs one process an engine, each on its slice of the pod's GPUs. The
+    file at `overrides_path` holds vLLM arguments that have no flag; it is none where that is "".
+    """
+
+    argv: tuple[str, ...]
+    env: dict[str, str] = field(default_factory=dict)
+    overrides_path: str = ""
+    overrides: dict[str, Any] = field(default_factory=dict)  # Any: vLLM's argument values
+
+
 _PRIME_RL = {
     naming.INFERENCE: ("inference",),
     naming.ORCHESTRATOR: ("orchestrator",),
@@ -39,6 +53,8 @@ _EMBEDDED = {
     naming.ORCHESTRATOR: ("runtime.rl.orchestrator",),
     naming.ENV_SERVER: ("runtime.rl.env_server",),
 }
+_ALL2ALL = {"prefill": "deepep_high_throughput", "decode": "deepep_low_latency"}
+_ALL_HOSTS = "0.0.0.0"  # noqa: S104 - a pod's own address; nothing but the run reaches it
 
 # prime-rl's launcher sets these for every component, TRAIN and INFER ones for the two GPU roles.
 _COMMON = {
@@ -52,15 +68,28 @@ _OF_ROLE: Mapping[str, Mapping[str, str]] = {
 }
 
 
+def component_commands(component: Component, site: Site) -> tuple[Command, ...]:
+    """Return the processes of a component: one, or one an engine in an inference pod."""
+    role = component.role
+    if role.role != naming.INFERENCE or site.engine == "embedded":
+        return (Command(argv=component_argv(component, site)),)
+    return tuple(_engine(component, site, rank) for rank in range(role.data_parallel))
+
+
 def component_argv(component: Component, site: Site) -> tuple[str, ...]:
-    """Return the command line of a component."""
+    """Return the command line of a component (of an inference pod: of its first engine).
+
+    It is empty for a router that paddock does not start (llm-d); admission refuses it on a cluster.
+    """
     role = component.role.role
     if role == naming.ROUTER:
-        return _router_argv(component, site.book)
+        return _router_argv(component, site.book) if component.role.policy else ()
     config = f"{site.run_path}/configs/{config_file(component)}"
     if role == naming.TRAINER:
         return _trainer_argv(component, site, config=config)
     if site.engine == "prime-rl":
+        if role == naming.INFERENCE:
+            return _engine(component, site, 0).argv
         return (*_PRIME_RL[role], "@", config)
     argv = (site.python, "-m", *_EMBEDDED[role], "@", config)
     if role == naming.INFERENCE:
@@ -74,7 +103,7 @@ def config_file(component: Component) -> str:
     role = component.role
     if role.role == naming.ENV_SERVER:
         return f"envs/{role.split}/{role.source}.json"
-    return f"{role.role}.json"
+    return f"{role.role}-{role.part}.json" if role.part else f"{role.role}.json"
 
 
 def component_environment(
@@ -120,24 +149,78 @@ def _trainer_argv(component: Component, site: Site, *, config: str) -> tuple[str
     )
 
 
+def _engine(component: Component, site: Site, rank: int) -> Command:
+    """Return the process of one engine of a pod, as prime-rl's launcher starts it on a node."""
+    role = component.role
+    configs = f"{site.run_path}/configs"
+    argv = (
+        *_PRIME_RL[naming.INFERENCE],
+        "@",
+        f"{configs}/{config_file(component)}",
+        *("--server.host", _ALL_HOSTS),
+        *("--server.port", str(site.book[component.name, f"{HTTP}-{rank}"].port)),
+        *("--vllm.data-parallel-size", str(role.group_size)),
+        *("--vllm.data-parallel-size-local", "1"),
+        *("--vllm.api-server-count", "1"),
+    )
+    first = rank * role.tensor_parallel
+    devices = range(first, first + role.tensor_parallel)
+    env = {
+        "CUDA_VISIBLE_DEVICES": ",".join(str(device) for device in devices),
+        "VLLM_RPC_BASE_PATH": f"/tmp/vllm-rank{rank}",  # noqa: S108 - the pod's own
+    }
+    if role.part:
+        argv += ("--vllm.all2all-backend", _ALL2ALL[role.part])
+        side = site.book[component.name, f"{SIDE_CHANNEL}-{rank}"]
+        env |= {
+            "VLLM_NIXL_SIDE_CHANNEL_HOST": side.host,
+            "VLLM_NIXL_SIDE_CHANNEL_PORT": str(side.port),
+        }
+    if role.group_size == 1:
+        return Command(argv=argv, env=env)
+    head = component.pod - component.pod % role.pods_per_group
+    head_name = naming.component_name(role.role, index=head, part=role.part)
+    rpc = site.book[head_name, RPC]
+    path = f"inference/{component.name}_rank{rank}.json"
+    return Command(
+        argv=(
+            *argv,
+            *("--vllm.data-parallel-rpc-port", str(rpc.port)),
+            *("--vllm", "@", f"{configs}/{path}"),
+        ),
+        env=env,
+        overrides_path=path,
+        overrides={
+            "data_parallel_rank": (component.pod - head) * role.data_parallel + rank,
+            "data_parallel_address": rpc.host,
+        },
+    )
+
+
 def _router_argv(component: Component, book: AddressBook) -> tuple[str, ...]:
     engines = [
-        f"http://{address.host}:{address.port}"
+        (name, f"http://{address.host}:{address.port}")
         for (name, port), address in book.items()
-        if name.startswith(f"{naming.INFERENCE}-") and port.startswith(HTTP)
+        if name.startswith(f"{naming.INFERENCE}-") and port.startswith(f"{HTTP}-")
     ]
-    return (
+    argv = (
         "vllm-router",
-        "--policy",
-        "consistent_hash",
-        "--host",
-        "0.0.0.0",  # noqa: S104 - a pod's own address; nothing but the run reaches it
-        "--port",
-        str(book[component.name, HTTP].port),
-        "--request-id-headers",
-        "x-session-id",
-        "--worker-startup-timeout-secs",
-        "4200",
-        "--worker-urls",
-        *engines,
+        *("--policy", component.role.policy),
+        *("--host", _ALL_HOSTS),
+        *("--port", str(book[component.name, HTTP].port)),
+        *("--prometheus-port", str(book[component.name, METRICS].port)),
+        *("--request-id-headers", "x-session-id"),
+        *("--worker-startup-timeout-secs", "4200"),
+    )
+    parts = {
+        part: [url for name, url in engines if name.startswith(f"{naming.INFERENCE}-{part}-")]
+        for part in ("prefill", "decode")
+    }
+    if not any(parts.values()):
+        return (*argv, "--worker-urls", *(url for _, url in engines))
+    return (
+        *argv,
+        "--vllm-pd-disaggregation",
+        *(word for url in parts["prefill"] for word in ("--prefill", url)),
+        *(word for url in parts["decode"] for word in ("--decode", url)),
     )

@@ -13,22 +13,16 @@ from runtime.plan import RolePlan, RunPlan
 RDZV = "rdzv"
 BROADCAST = "broadcast"
 HTTP = "http"
+METRICS = "metrics"
+RPC = "rpc"
+SIDE_CHANNEL = "side-channel"
 ZMQ = "zmq"
 ZMQ_READY = "zmq-ready"
-
-# prime-rl's own numbers (docs/design.md, launch): engines 8100 up, router 8000, torchrun 29500,
-# NCCL store 29501, rollouts 5555 and 5556, env servers 5000 up.
-_ENGINE_PORT = 8100
-_ROUTER_PORT = 8000
-_RDZV_PORT = 29500
-_BROADCAST_PORT = 29501
-_ROLLOUT_PORT = 5555
-_ENV_PORT = 5000
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Port:
-    """A port that a component binds: its name, and prime-rl's number for it."""
+    """A port that a component binds: its name, and its number in a pod (prime-rl's own)."""
 
     name: str
     number: int
@@ -36,12 +30,16 @@ class Port:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Component:
-    """One process of a local run, or one pod: `pod` counts in the role, `rank` in the pod."""
+    """One process of a local run, or one pod: `pod` counts in the role, `rank` in the pod.
+
+    `replica` is the inference replica that an engine's component belongs to.
+    """
 
     name: str
     role: RolePlan
     pod: int = 0
     rank: int = 0
+    replica: int = 0
     num_gpus: int = 0
     ports: tuple[Port, ...] = ()
     log: str
@@ -57,17 +55,23 @@ def build_components(plan: RunPlan) -> tuple[Component, ...]:
         naming.ORCHESTRATOR,
         naming.TRAINER,
     )
-    return tuple(sorted(found, key=lambda component: order.index(component.role.role)))
+    # Replica by replica, prefill before decode: the order of admin URLs, and so of NCCL ranks.
+    return tuple(
+        sorted(found, key=lambda component: (order.index(component.role.role), component.replica))
+    )
 
 
 def _of_role(plan: RunPlan, role: RolePlan) -> Iterator[Component]:
     if role.role == naming.TRAINER:
         yield from _trainers(plan, role)
     elif role.role == naming.INFERENCE:
-        yield from _engines(role) if plan.target == "local" else _inference_pods(role)
+        yield from _engines(plan, role) if plan.target == "local" else _engine_pods(plan, role)
     elif role.role == naming.ROUTER:
-        port = Port(name=HTTP, number=_ROUTER_PORT)
-        yield Component(name=naming.ROUTER, role=role, ports=(port,), log="inference/router.log")
+        ports = (
+            Port(name=HTTP, number=plan.ports.router),
+            Port(name=METRICS, number=plan.ports.router_metrics),
+        )
+        yield Component(name=naming.ROUTER, role=role, ports=ports, log="inference/router.log")
     elif role.role == naming.ORCHESTRATOR:
         yield Component(
             name=naming.ORCHESTRATOR, role=role, ports=_rollout_ports(plan), log="orchestrator.log"
@@ -76,7 +80,7 @@ def _of_role(plan: RunPlan, role: RolePlan) -> Iterator[Component]:
         yield Component(
             name=naming.component_name(role.role, split=role.split, source=role.source),
             role=role,
-            ports=(Port(name=ZMQ, number=_ENV_PORT + role.index),),
+            ports=(Port(name=ZMQ, number=plan.ports.env_servers + role.index),),
             log=f"envs/{role.split}/{role.source}.log",
         )
 
@@ -85,51 +89,75 @@ def _rollout_ports(plan: RunPlan) -> tuple[Port, ...]:
     if plan.rollout_transport != "zmq" or plan.target == "local":
         return ()
     return (
-        Port(name=ZMQ, number=_ROLLOUT_PORT),
-        Port(name=ZMQ_READY, number=_ROLLOUT_PORT + 1),
+        Port(name=ZMQ, number=plan.ports.rollouts),
+        Port(name=ZMQ_READY, number=plan.ports.rollouts + 1),
     )
 
 
 def _trainers(plan: RunPlan, role: RolePlan) -> Iterator[Component]:
-    ports = [Port(name=RDZV, number=_RDZV_PORT)]
-    if plan.weight_broadcast == "nccl" and plan.target != "local":
-        ports.append(Port(name=BROADCAST, number=_BROADCAST_PORT))
+    ports = [Port(name=RDZV, number=plan.ports.rendezvous)]
+    metrics: list[Port] = []
+    if plan.target != "local":
+        if plan.weight_broadcast == "nccl":
+            ports.append(Port(name=BROADCAST, number=plan.ports.broadcast))
+        if plan.ports.trainer_metrics is not None:
+            metrics = [Port(name=METRICS, number=plan.ports.trainer_metrics)]
     for pod in range(role.num_pods):
         yield Component(
             name=naming.component_name(role.role, index=pod),
             role=role,
             pod=pod,
             num_gpus=role.gpus_per_pod,
-            ports=tuple(ports) if pod == 0 else (),
+            ports=(*ports, *metrics) if pod == 0 else tuple(metrics),
             log="trainer.log" if role.num_pods == 1 else f"trainer/node_{pod}.log",
         )
 
 
-def _inference_pods(role: RolePlan) -> Iterator[Component]:
+def _engine_pods(plan: RunPlan, role: RolePlan) -> Iterator[Component]:
+    """Yield one component a pod; rank k of it listens on the first engine port + k."""
+    first = {"prefill": plan.ports.prefill, "decode": plan.ports.decode}.get(
+        role.part, plan.ports.engine
+    )
+    alone = role.num_pods == 1 and not role.part
     for pod in range(role.num_pods):
+        name = naming.component_name(role.role, index=pod, part=role.part)
+        ports = [
+            Port(name=f"{HTTP}-{rank}", number=first + rank) for rank in range(role.data_parallel)
+        ]
+        if role.part:
+            ports += [
+                Port(name=f"{SIDE_CHANNEL}-{rank}", number=plan.ports.side_channel + rank)
+                for rank in range(role.data_parallel)
+            ]
+        if role.group_size > 1 and pod % role.pods_per_group == 0:
+            ports.append(Port(name=RPC, number=plan.ports.data_parallel_rpc))
         yield Component(
-            name=naming.component_name(role.role, index=pod),
+            name=name,
             role=role,
             pod=pod,
+            replica=pod // role.pods_per_replica,
             num_gpus=role.gpus_per_pod,
-            ports=tuple(
-                Port(name=f"{HTTP}-{rank}", number=_ENGINE_PORT + rank)
-                for rank in range(role.data_parallel)
-            ),
-            log="inference.log" if role.num_pods == 1 else f"inference/node_{pod}.log",
+            ports=tuple(ports),
+            log="inference.log" if alone else f"inference/{_node(role, pod)}.log",
         )
 
 
-def _engines(role: RolePlan) -> Iterator[Component]:
-    alone = role.num_engines == 1
+def _engines(plan: RunPlan, role: RolePlan) -> Iterator[Component]:
+    """Yield one component an engine, as the local target starts them."""
+    alone = plan.num_engines == 1
     for engine in range(role.num_engines):
         pod, rank = divmod(engine, role.data_parallel)
         yield Component(
-            name=naming.component_name(role.role, index=engine),
+            name=naming.component_name(role.role, index=engine, part=role.part),
             role=role,
             pod=pod,
             rank=rank,
+            replica=pod // role.pods_per_replica,
             num_gpus=role.tensor_parallel,
-            ports=(Port(name=f"{HTTP}-{rank}", number=_ENGINE_PORT + rank),),
-            log="inference.log" if alone else f"inference/node_{pod}_rank{rank}.log",
+            ports=(Port(name=f"{HTTP}-{rank}", number=plan.ports.engine + rank),),
+            log="inference.log" if alone else f"inference/{_node(role, pod)}_rank{rank}.log",
         )
+
+
+def _node(role: RolePlan, pod: int) -> str:
+    return f"{role.part}_node_{pod}" if role.part else f"node_{pod}"

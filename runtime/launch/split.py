@@ -12,7 +12,7 @@ from runtime.config import RLConfig
 from runtime.launch.addresses import AddressBook, engine_addresses
 from runtime.launch.components import ZMQ, Component
 from runtime.launch.unsupported import engine_notices
-from runtime.plan import RunPlan, sources
+from runtime.plan import RunPlan
 
 Json = dict[str, Any]  # Any: a JSON object on its way into a file
 
@@ -52,7 +52,7 @@ def split_local(
         client["base_url"] = engines[0].api
         client["admin_base_url"] = [engine.api for engine in engines]
     files: dict[str, Json] = {}
-    for split, position in sources(config):
+    for split, position in _positions(config):
         source = orchestrator[split]["source"][position]
         source["env"] = _written_env(config, split, position)
         _set_harness(source, plan)
@@ -65,6 +65,16 @@ def split_local(
     if config.inference is not None and engines:
         files["inference.json"] = _inference_file(config, placement)
     return files
+
+
+def _positions(config: RLConfig) -> list[tuple[str, int]]:
+    """Return (split, index in its list) of every source in prime-rl's order: train, then eval."""
+    counts = {"train": 0, "eval": 0}
+    found = []
+    for split, _ in config.orchestrator.sources:
+        found.append((split, counts[split]))
+        counts[split] += 1
+    return found
 
 
 def _written_env(config: RLConfig, split: str, position: int) -> Json:
@@ -108,7 +118,7 @@ def _uses_null(config: RLConfig) -> list[bool]:
     dumped = config.orchestrator.model_dump(mode="json")
     return [
         _harness_id(dumped[split]["source"][position]) == "null"
-        for split, position in sources(config)
+        for split, position in _positions(config)
     ]
 
 

@@ -1,0 +1,1 @@
+"""The reasons that refuse a run: one function each, pure; put together by `runtime.admission`."""
