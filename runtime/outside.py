@@ -68,7 +68,9 @@ def endpoints(config: RLConfig) -> tuple[Endpoint, ...]:
     A server that several places name is told once, at the first of them.
     """
     serves_policy = config.inference is not None or config.trainer.data.fake is not None
-    named = {(*loc, "base_url"): model.name for loc, model in frozen_models(config)}
+    named: dict[Loc, str] = {
+        (*loc, "base_url"): model.name for loc, model in frozen_models(config)
+    }
     found: dict[tuple[str, str], Endpoint] = {}
     for loc, url in urls(config):
         if "heartbeat" in loc or (serves_policy and loc[:3] == _POLICY):

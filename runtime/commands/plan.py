@@ -26,6 +26,7 @@ from runtime.config.json_schema import json_schema
 from runtime.control import stacks
 from runtime.errors import NotFoundError, Problem, RefusedError, SettingsError, SetupError
 from runtime.launch.split import local_notices
+from runtime.launch.wiring import pod_notices
 from runtime.observe.snapshot import take_snapshot
 from runtime.plan import RunPlan, build_plan
 from runtime.plan_report import component_rows, plan_report, price_text
@@ -176,7 +177,9 @@ def read_profile(cluster: str) -> ClusterProfile:
 
 def _notices(loaded: LoadedConfig, made: RunPlan) -> list[str]:
     found = [f"{notice.path}: {notice.message}".lstrip(": ") for notice in loaded.notices]
-    return found + list(local_notices(loaded.config, made) if made.target == "local" else ())
+    if made.target == "local":
+        return found + list(local_notices(loaded.config, made))
+    return found + pod_notices(loaded.config, made)
 
 
 def _print_plan(made: RunPlan, report: dict[str, Any]) -> None:

@@ -7,6 +7,7 @@ from the plan and the address book. Printed by `paddock plan`; who writes files 
 from dataclasses import dataclass
 
 from runtime import naming
+from runtime.config import MultiNodeDeployment, RLConfig
 from runtime.launch.addresses import AddressBook, engine_addresses
 from runtime.launch.components import BROADCAST, HTTP, ZMQ, Component
 from runtime.plan import RunPlan
@@ -70,6 +71,19 @@ def wire(plan: RunPlan, components: tuple[Component, ...], book: AddressBook) ->
             if component.role.role == naming.ENV_SERVER
         },
     )
+
+
+def pod_notices(config: RLConfig, plan: RunPlan) -> list[str]:
+    """Return what pods do differently from what the file says, one sentence each."""
+    found = []
+    deployment, inference = config.deployment, config.inference
+    if isinstance(deployment, MultiNodeDeployment) and deployment.orchestrator_on_inference:
+        found.append("deployment.orchestrator_on_inference: the orchestrator has its own pod")
+    if inference is not None and inference.router is None and plan.num_engines > 1:
+        found.append(
+            f"inference.router: a router stands before the {plan.num_engines} engines anyway"
+        )
+    return found
 
 
 def _channel(book: AddressBook, component: str, port: str) -> Channel | None:
