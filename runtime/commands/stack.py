@@ -101,9 +101,9 @@ def resume(run_id: RunArgument) -> None:
     if record is None or not record.is_over:
         state = record.state if record else "unknown"
         raise RunStateError(f"{run_id} is {state}: only a run that is over can be resumed")
-    stacks.write_settings(project, run_id, {"attempt": record.attempt + 1})
     if run_id not in stacks.list_stacks(project):
         stacks.init_stack(project, run_id)
+    stacks.set_setting(project, run_id, "attempt", str(record.attempt + 1))
     stacks.up(project, run_id, say)
     console().print(f"{run_id} is at attempt {record.attempt + 1}: paddock wait {run_id}")
 

@@ -86,6 +86,11 @@ def read_settings(project: Project, stack: str) -> dict[str, Any]:
     return {key.removeprefix(prefix): value for key, value in config.items()}
 
 
+def set_setting(project: Project, stack: str, key: str, value: str) -> None:
+    """Set one plain setting of a stack that is there; comments in its settings file stay."""
+    _run(project, ["config", "set", f"{naming.PROJECT}:{key}", value, "--stack", stack])
+
+
 def set_secret(project: Project, stack: str, path: str, value: str) -> None:
     """Store a secret setting (`env.HF_TOKEN`); the value goes through stdin, byte for byte."""
     _run(

@@ -38,9 +38,13 @@ def test_up_after_completed_is_refused_with_both_fixes(over: Site, command: str)
 
 
 def test_resume_makes_the_second_attempt(over: Site) -> None:
+    settings = over.project.settings_file(RUN)
+    settings.write_text(f"# written by a person\n{settings.read_text()}")
+
     over.paddock("resume", RUN)
 
     over.until(RUN, RunState.COMPLETED)
+    assert "# written by a person" in settings.read_text()
     assert over.record(RUN).attempt == 2
     outputs = over.pulumi("stack", "output", "-s", RUN, "--json").out
     assert json.loads(outputs)["attempt"] == 2
