@@ -75,9 +75,10 @@ def desk(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Desk]:
         new_stack(project, CLUSTER, {"kind": "cluster", "target": "local", "slots": 4})
         stacks.up(project, CLUSTER, print)
         yield Desk(project=project)
-        stacks.destroy(project, CLUSTER, print)
-        stacks.remove_stack(project, CLUSTER)
-        assert stacks.list_stacks(project) == []
+        runs = [stack for stack in stacks.list_stacks(project) if stack != CLUSTER]
+        for stack in (*runs, CLUSTER):
+            stacks.destroy(project, stack, print)
+            stacks.remove_stack(project, stack)
     finally:
         if previous is None:
             os.environ.pop("PADDOCK_HOME")
