@@ -2,7 +2,7 @@
 PYTHON ?= python3
 ROUNDS ?= 50
 
-.PHONY: help setup demo test lint crash lock
+.PHONY: help setup demo test lint crash bench lock
 .DEFAULT_GOAL := help
 
 help:  ## list the tasks
@@ -22,6 +22,9 @@ lint: setup  ## ruff, import contracts, the tree's rules, the wheel, pyright
 
 crash: setup  ## kill runs at random moments, ROUNDS=50 times, and look for what is left
 	@PADDOCK_CRASH_ROUNDS=$(ROUNDS) .venv/bin/python -m pytest -m "crash and not e2e" -s
+
+bench: setup  ## seconds to read and plan each example config, against prime-rl's own loader
+	@.venv/bin/python -m bench.config
 
 lock:  ## resolve pyproject.toml into requirements.lock
 	.venv/bin/uv pip compile pyproject.toml --all-extras --group dev --universal \

@@ -28,6 +28,10 @@ _DISPATCH_DOCS = {
 }
 
 
+_TRUE_FOR_A_TABLE = (("trainer", "model", "full_offload"),)
+"""Tables that prime-rl also takes as true (all defaults) or false (none)."""
+
+
 def json_schema() -> JsonSchema:
     """Return the schema of a file, hosted spellings and dispatch keys included."""
     schema = RLConfig.model_json_schema(by_alias=False)
@@ -40,6 +44,8 @@ def json_schema() -> JsonSchema:
         schema["properties"][key] = {"type": "string", "description": text}
     for spelling in SPELLINGS:
         _add_spelling(schema, spelling.hosted, spelling.native)
+    for path in _TRUE_FOR_A_TABLE:
+        _properties(schema, path[:-1])[path[-1]]["anyOf"].append({"type": "boolean"})
     _speak_toml(schema)
     schema["$schema"] = "http://json-schema.org/draft-07/schema#"  # the draft that taplo reads
     schema["title"] = "paddock run config (prime-rl RL)"
