@@ -3,8 +3,8 @@
     runs/<runId>/
       configs/rl.toml                 as the user wrote it; beside it the split files of prime-rl
       configs/plan.json               the plan that started the current attempt
-      logs/attempt_N/<component>.log  teed by the wrapper; <component>.log.idx: time and offset
-      logs/latest                     symlink to attempt_N
+      logs/attempt_N/*.log            teed by the wrapper (trainer.log, envs/train/<source>.log); beside
+                                      each its .log.idx: time and offset of lines
       status/attempt_N/<component>.json   start, heartbeat, end, exit code, signal
       record.json                     the RunRecord (local target)
       metrics.jsonl rollouts/ broadcasts/ checkpoints/
@@ -14,8 +14,6 @@ Pure paths; nothing here touches the disk. Used by launch, the engine, observers
 
 from dataclasses import dataclass
 from pathlib import Path
-
-from runtime import naming
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,28 +37,9 @@ class RunDirectory:
         """Return the plan of the current attempt."""
         return self.configs / "plan.json"
 
-    def component_config(self, role: str, *, split: str = "", source: str = "") -> Path:
-        """Return the split file that a component reads."""
-        if role == naming.ENV_SERVER:
-            return self.configs / "envs" / split / f"{source}.json"
-        return self.configs / f"{role}.json"
-
     def logs(self, attempt: int) -> Path:
         """Return the log folder of an attempt."""
         return self.path / "logs" / f"attempt_{attempt}"
-
-    @property
-    def latest_logs(self) -> Path:
-        """Return the symlink to the newest attempt's log folder."""
-        return self.path / "logs" / "latest"
-
-    def log(self, attempt: int, component: str) -> Path:
-        """Return the log file of a component."""
-        return self.logs(attempt) / f"{component}.log"
-
-    def log_index(self, attempt: int, component: str) -> Path:
-        """Return the index beside a log: lines of `unix_time_s byte_offset`."""
-        return self.logs(attempt) / f"{component}.log.idx"
 
     def status_folder(self, attempt: int) -> Path:
         """Return the folder of the wrappers' status files of an attempt."""
@@ -94,11 +73,3 @@ class RunDirectory:
     def checkpoints(self) -> Path:
         """Return the checkpoints folder."""
         return self.path / "checkpoints"
-
-
-def run_directory(volume: Path, run_id: str) -> RunDirectory:
-    """Return the directory of a run on a run volume: `<volume>/<runId>`.
-
-    A volume mounted for many purposes holds its runs under `runs/`; the callers pass that folder.
-    """
-    return RunDirectory(volume / run_id)

@@ -9,8 +9,6 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from runtime import gpus
-
 
 class _Profile(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
@@ -100,11 +98,6 @@ class ClusterProfile(_Profile):
     def offer(self, gpu_type: str) -> GpuOffer | None:
         """Return the offer of a GPU type, or None."""
         return next((offer for offer in self.gpus if offer.name == gpu_type), None)
-
-    @property
-    def is_cpu_only(self) -> bool:
-        """Tell whether the only slots are CPU slots (a local cluster without CUDA devices)."""
-        return all(offer.name == gpus.CPU_SLOT for offer in self.gpus)
 
 
 def models_folder(cache_path: str) -> Path:

@@ -55,7 +55,7 @@ END_MARK = "Orchestrator finished."
 """The line by which the orchestrator says that it ended well. Source: prime-rl 559b447."""
 
 LAST_LOG_LINES = 50
-"""How many log lines a failure keeps (cases.md, case 20)."""
+"""How many log lines a failure keeps: what a terminal shows at once."""
 
 RESERVED_SECRET_NAMES = frozenset(
     {

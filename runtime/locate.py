@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from runtime import homes, naming
+from runtime.artifacts import RunDirectory
 from runtime.control.stacks import Project, read_settings
 from runtime.errors import NotFoundError, SettingsError, StackError
 from runtime.local_state import LocalRun, read_index
@@ -32,7 +33,7 @@ def locate_run(project: Project, run_id: str) -> LocalRun:
                 attempt=entry.attempt,
             )
     for state_path, run_path in _candidates(project, run_id):
-        record = read_record(run_path / "record.json")
+        record = read_record(RunDirectory(run_path).record)
         if record is not None:
             return LocalRun(
                 state_path=state_path, run_path=run_path, run_id=run_id, attempt=record.attempt

@@ -34,7 +34,6 @@ INFERENCE = "inference"
 ORCHESTRATOR = "orchestrator"
 ENV_SERVER = "env"
 ROUTER = "router"
-ROLES = (TRAINER, INFERENCE, ROUTER, ORCHESTRATOR, ENV_SERVER)
 
 
 def is_run_id(text: str) -> bool:

@@ -1,11 +1,10 @@
-"""Finds what `make setup` provides: the Pulumi engine and uv. Pure discovery, it builds nothing.
+"""Finds the Pulumi engine that `make setup` provides, or the user's own; it builds nothing.
 
-Called by the CLI (`paddock env`, `paddock doctor`) and by `runtime.control.stacks`. A user's
+Called by `paddock env`, by `runtime.control.backend` and by `make setup` itself. A user's
 official Pulumi on PATH always comes first; else the engine that `make setup` put into this venv.
 """
 
 import os
-import shutil
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -83,20 +82,6 @@ def engine_environment(base: Mapping[str, str]) -> dict[str, str]:
     environment["PULUMI_ERROR_OUTPUT_STRING"] = "1"
     environment.pop("PULUMI_IGNORE_AMBIENT_PLUGINS", None)
     return environment
-
-
-def find_uv(search_path: str | None = None) -> Path:
-    """Return the uv beside this interpreter, or the one on PATH.
-
-    Raises SetupError when there is none.
-    """
-    own = Path(sys.prefix) / "bin" / "uv"
-    if _is_executable(own):
-        return own
-    found = shutil.which("uv", path=search_path)
-    if found is None:
-        raise SetupError(f"no uv in {own.parent} nor on PATH: run `make setup` in the checkout")
-    return Path(found)
 
 
 def _find_language_host(pulumi: Path, *, search_path: str) -> Path | None:

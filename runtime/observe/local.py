@@ -18,7 +18,6 @@ from runtime.local_state import LocalRun, read_index
 from runtime.observe.judge import ComponentState, ComponentStatus, Observation, PlanFacts
 from runtime.plan import RunPlan, plan_from_json
 from runtime.processes import ProcessId, is_alive, marked_processes
-from runtime.record import read_record
 
 _TAIL_BYTES = 64 * 1024
 _LAST_LINE_CHARS = 2_000
@@ -43,16 +42,6 @@ class StatusFile(BaseModel):
     outcome: str | None = None
     reason: str = ""
     end_mark: bool = False
-
-
-def find_local_run(run_path: Path, state_path: Path) -> LocalRun | None:
-    """Return the current attempt of the run in a run directory, None where it has no record."""
-    record = read_record(RunDirectory(run_path).record)
-    if record is None:
-        return None
-    return LocalRun(
-        state_path=state_path, run_path=run_path, run_id=record.run_id, attempt=record.attempt
-    )
 
 
 def observe(run: LocalRun) -> Observation:

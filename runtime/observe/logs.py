@@ -11,9 +11,6 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from runtime.artifacts import RunDirectory
-from runtime.errors import NotFoundError
-from runtime.observe.local import read_components
 from runtime.observe.log_filter import LineFilter, filter_lines, plain
 
 _FOLLOW_S = 0.25
@@ -28,22 +25,6 @@ class LogQuery:
     tail: int | None = None
     since: float | None = None
     wanted: LineFilter = field(default_factory=LineFilter)
-
-
-def find_log(directory: RunDirectory, attempt: int, component: str) -> Path:
-    """Return the log file of a component; `component` may be a role that has only one.
-
-    Raises NotFoundError naming the components there are.
-    """
-    started = read_components(directory, attempt)
-    for one in started:
-        if one.name == component:
-            return directory.logs(attempt) / one.log
-    of_role = [one for one in started if one.name.startswith(f"{component}-")]
-    if len(of_role) == 1:
-        return directory.logs(attempt) / of_role[0].log
-    names = ", ".join(one.name for one in of_role or started) or "none has started yet"
-    raise NotFoundError(f"attempt {attempt} has no one component {component!r}: {names}")
 
 
 def read_log(path: Path, query: LogQuery) -> list[str]:

@@ -5,12 +5,11 @@ from pathlib import Path
 
 from runtime import models
 from runtime.cluster import ClusterProfile, LocalConnection
+from runtime.launch.local import TASKSETS
 from runtime.local_state import LocalRun
 from runtime.plan import RunPlan
 from runtime.situation import Snapshot
 from runtime.supervisor_client import capacity
-
-TASKSETS = Path(__file__).resolve().parent.parent / "rl" / "tasksets"
 
 
 def take_snapshot(

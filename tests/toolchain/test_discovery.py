@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 
-from runtime import toolchain
 from runtime.errors import SetupError
 from runtime.toolchain import ENGINE_MARKER, engine_environment, find_engine, find_official_engine
 
@@ -84,14 +83,3 @@ def test_the_environment_of_an_environment_is_the_same(own_dir: Path) -> None:
     once = engine_environment({"PATH": os.defpath})
 
     assert engine_environment(once) == once
-
-
-def test_uv_is_the_one_beside_the_interpreter(own_dir: Path) -> None:
-    venv_bin = _make_executables(own_dir.parent / "bin", "uv")
-
-    assert toolchain.find_uv("/nowhere") == venv_bin / "uv"
-
-
-def test_no_uv_names_the_fix(own_dir: Path) -> None:
-    with pytest.raises(SetupError, match="run `make setup`"):
-        toolchain.find_uv("/nowhere")
