@@ -31,7 +31,10 @@ class MetricsTail:
         whole = data[: data.rfind(b"\n") + 1]
         self.offset += len(whole)
         for line in whole.splitlines():
-            row = json.loads(line)
+            try:
+                row = json.loads(line)
+            except ValueError:  # torn by a full disk or a kill; the next writer ended the line
+                continue
             if REWARD in row:
                 self.rewards[int(row["step"])] = float(row[REWARD])
                 yield int(row["step"]), float(row[REWARD])
