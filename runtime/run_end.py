@@ -48,6 +48,8 @@ def settle_run(run: LocalRun) -> RunRecord | None:
     record = read_record(run.directory.record)
     if record is None or record.is_over or record.attempt != run.attempt or is_supervised(run):
         return record
+    if not (run.state_path / "locks").is_dir():
+        return settle_locked(run)  # the cluster is gone: nobody else starts or ends the run
     with run_lock(run):
         return settle_locked(run)
 
