@@ -1,6 +1,7 @@
 """The CLI: one table of commands; what they do is in `runtime.commands`.
 
-Every PaddockError ends as its message on stderr and its exit code; a traceback is a bug.
+Every PaddockError, and every OSError, ends as its message on stderr and its exit code; a traceback
+is a bug.
 """
 
 import itertools
@@ -42,9 +43,9 @@ def main() -> None:
     except PaddockError as error:
         _show(error)
         sys.exit(error.exit_code)
-    except KeyboardInterrupt:
-        sys.stderr.write("interrupted\n")
-        sys.exit(130)
+    except OSError as error:  # the process boundary: a full disk, a folder that is not ours
+        sys.stderr.write(f"error: {error}\n")
+        sys.exit(PaddockError.exit_code)
 
 
 def _show(error: PaddockError) -> None:

@@ -1,0 +1,39 @@
+"""The CLI's boundary: whatever fails ends as one line and an exit code."""
+
+import sys
+
+import pytest
+
+from runtime import cli
+from runtime.errors import NotFoundError
+
+
+@pytest.mark.parametrize(
+    ("raised", "code", "said"),
+    [
+        (NotFoundError("no run one"), 4, "error: no run one\n"),
+        (
+            PermissionError(13, "Permission denied", "stacks/Pulumi.one.yaml"),
+            1,
+            "error: [Errno 13] Permission denied: 'stacks/Pulumi.one.yaml'\n",
+        ),
+    ],
+)
+def test_an_error_is_one_line_and_an_exit_code(
+    raised: Exception,
+    code: int,
+    said: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    def fails() -> None:
+        raise raised
+
+    monkeypatch.setattr(cli, "app", fails)
+    monkeypatch.setattr(sys, "argv", ["paddock", "models", "list"])
+
+    with pytest.raises(SystemExit) as ended:
+        cli.main()
+
+    assert ended.value.code == code
+    assert capsys.readouterr().err == said
