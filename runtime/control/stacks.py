@@ -63,7 +63,7 @@ def write_settings(project: Project, stack: str, settings: Mapping[str, Any]) ->
     path = project.settings_file(stack)
     stored = yaml.safe_load(path.read_text()) if path.exists() else None
     document: dict[str, Any] = stored if isinstance(stored, dict) else {}
-    config = document.setdefault("config", {})
+    config = document["config"] = document.get("config") or {}  # `config:` alone is null
     for key, value in settings.items():
         config[f"{naming.PROJECT}:{key}"] = value
     path.parent.mkdir(exist_ok=True)
@@ -79,9 +79,9 @@ def read_settings(project: Project, stack: str) -> dict[str, Any]:
         document = yaml.safe_load(path.read_text())
     except FileNotFoundError:
         raise NotFoundError(f"no stack {stack}: {path} does not exist") from None
-    except yaml.YAMLError as error:
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
         raise StackError(f"{path} is not YAML: {error}") from None
-    config = document.get("config", {}) if isinstance(document, dict) else {}
+    config = (document.get("config") or {}) if isinstance(document, dict) else {}
     prefix = f"{naming.PROJECT}:"
     return {key.removeprefix(prefix): value for key, value in config.items()}
 
@@ -197,8 +197,10 @@ def _communicate(
         return "", "" if process.returncode == 0 else _diagnostics("".join(last))
     except KeyboardInterrupt:
         process.send_signal(signal.SIGINT)
-        with contextlib.suppress(subprocess.TimeoutExpired):
+        try:
             process.wait(_GRACE_S)
+        except subprocess.TimeoutExpired:
+            process.kill()  # its host and providers end with it; `destroy` breaks the lock
         raise
 
 
