@@ -16,7 +16,7 @@ import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from runtime import naming
+from runtime import limits, naming
 from runtime.errors import SupervisorError
 from runtime.launch.local import LocalComponent
 from runtime.local_state import LocalRun
@@ -55,7 +55,7 @@ def spawn(run: LocalRun, component: LocalComponent, secret_env: Mapping[str, str
         *("--run-dir", str(run.run_path), "--attempt", str(run.attempt)),
         *("--component", component.name, "--log", component.log),
         *("--mark", run.mark, "--supervisor", str(os.getpid()), "--cwd", str(run.run_path)),
-        *("--env-file", str(env_file)),
+        *("--env-file", str(env_file), "--trainer-grace-s", str(limits.TRAINER_GRACE_S)),
         *("--", *component.argv),
     ]
     environment = {
