@@ -9,7 +9,6 @@ and prints its path.
 import fcntl
 import hashlib
 import json
-import os
 import random
 import sys
 import time
@@ -18,8 +17,9 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from runtime import homes
+
 NAME = "tiny-qwen3"
-CACHE_VARIABLE = "PADDOCK_CACHE"
 
 Progress = Callable[[str], None]
 
@@ -48,11 +48,6 @@ class Recipe:
     def digest(self) -> str:
         """Return a short hash of the recipe."""
         return hashlib.sha256(json.dumps(asdict(self), sort_keys=True).encode()).hexdigest()[:12]
-
-
-def cache_root() -> Path:
-    """Return paddock's cache folder: $PADDOCK_CACHE, else ~/.cache/paddock."""
-    return Path(os.environ.get(CACHE_VARIABLE) or Path.home() / ".cache" / "paddock")
 
 
 def tiny_model_path(cache: Path, recipe: Recipe | None = None) -> Path:
@@ -96,7 +91,9 @@ def examples(
 
 def main() -> None:
     """Make or find the model and print its folder."""
-    folder = ensure_tiny_model(cache_root(), progress=lambda line: print(line, file=sys.stderr))
+    folder = ensure_tiny_model(
+        homes.cache_path(), progress=lambda line: print(line, file=sys.stderr)
+    )
     print(folder)
 
 

@@ -41,15 +41,15 @@ def start(desk: Desk, run_id: str, text: str, *flags: str) -> None:
 
 
 def test_the_hosted_example_completes_with_nothing_replaced_but_the_model(desk: Desk) -> None:
-    start(desk, "seed-run", example(max_steps="3"))
+    start(desk, "hosted-run", example(max_steps="3"))
 
-    waited = desk.paddock("wait", "seed-run", "--destroy")
+    waited = desk.paddock("wait", "hosted-run", "--destroy")
 
     assert waited.returncode == 0, waited.stdout + waited.stderr
-    assert "seed-run COMPLETED" in waited.stdout
-    run = desk.locate("seed-run")
+    assert "hosted-run COMPLETED" in waited.stdout
+    run = desk.locate("hosted-run")
     assert not run_processes(run)
-    logs = desk.paddock("logs", "seed-run", "--search", "Orchestrator finished.")
+    logs = desk.paddock("logs", "hosted-run", "--search", "Orchestrator finished.")
     assert "Orchestrator finished." in logs.stdout
 
 

@@ -4,13 +4,14 @@ from pathlib import Path
 
 import pytest
 
-from runtime.rl.tiny_model import Recipe, cache_root, ensure_tiny_model
+from runtime import homes
+from runtime.rl.tiny_model import Recipe, ensure_tiny_model
 
 
 @pytest.fixture(scope="session")
 def tiny_model() -> str:
     """Return the warmed-up tiny model; made once on a machine (about 20 s)."""
-    return str(ensure_tiny_model(cache_root()))
+    return str(ensure_tiny_model(homes.cache_path()))
 
 
 @pytest.fixture(scope="session")

@@ -32,9 +32,9 @@ class DemoConfig:
     eval_source: dict[str, Any] | None = None
 
 
-def seed_config(model: str, *, max_steps: int) -> DemoConfig:
+def hosted_config(model: str, *, max_steps: int) -> DemoConfig:
     """Return the hosted service's example as prime-rl resolves it, with the model replaced."""
-    dumps = json.loads((PROJECT / "tests/data/embedded/seed-reverse-text.json").read_text())
+    dumps = json.loads((PROJECT / "tests/data/embedded/hosted-reverse-text.json").read_text())
     ours = (
         *("model", "tokenizer", "output_dir", "max_steps", "log"),
         *("weight_broadcast", "rollout_transport", "train", "eval", "num_train_workers"),

@@ -123,10 +123,11 @@ def _end_all(processes: list[subprocess.Popen[bytes]]) -> None:
 
 def main() -> None:
     """Run the demo and print what it did."""
-    from runtime.rl.tiny_model import cache_root, ensure_tiny_model
+    from runtime import homes
+    from runtime.rl.tiny_model import ensure_tiny_model
 
     run = Path(sys.argv[1])
-    demo = DemoConfig(model=str(ensure_tiny_model(cache_root())))
+    demo = DemoConfig(model=str(ensure_tiny_model(homes.cache_path())))
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     for flag in sys.argv[2:]:
         key, _, value = flag.partition("=")

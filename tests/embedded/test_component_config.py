@@ -9,7 +9,7 @@ from runtime.errors import ConfigError
 from runtime.rl.component_config import read_config
 from runtime.rl.views import InferenceView, OrchestratorView, TrainerView
 
-SEED = Path(__file__).parents[1] / "data/embedded/seed-reverse-text.json"
+HOSTED = Path(__file__).parents[1] / "data/embedded/hosted-reverse-text.json"
 
 
 def write(path: Path, table: object) -> str:
@@ -38,7 +38,7 @@ def test_a_flag_with_several_words_is_a_list(tmp_path: Path):
 
 
 def test_prime_rls_own_dumps_are_read(tmp_path: Path):
-    dumps = json.loads(SEED.read_text())
+    dumps = json.loads(HOSTED.read_text())
 
     trainer = read_config(["@", write(tmp_path / "t", dumps["trainer.json"])], TrainerView)
     orchestrator = read_config(

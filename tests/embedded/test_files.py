@@ -15,7 +15,7 @@ from runtime.rl.resume import find_resume
 from runtime.rl.steps import STABLE, list_steps, newest_broadcast, step_folder, whole_folder
 from runtime.rl.views import ResumeView
 
-SEED = Path(__file__).parents[1] / "data/embedded/seed-reverse-text.json"
+HOSTED = Path(__file__).parents[1] / "data/embedded/hosted-reverse-text.json"
 
 
 def _write_half(target: Path) -> None:
@@ -83,8 +83,8 @@ def test_resume_from_a_missing_step_names_those_there_are(tmp_path: Path):
         find_resume(run, ResumeView(step=5))
 
 
-def test_the_seeds_config_needs_no_notice():
-    dumps = json.loads(SEED.read_text())
+def test_the_hosted_example_needs_no_notice():
+    dumps = json.loads(HOSTED.read_text())
 
     assert (
         engine_notices(
@@ -97,7 +97,7 @@ def test_the_seeds_config_needs_no_notice():
 
 
 def test_each_key_without_effect_gives_one_notice():
-    dumps = json.loads(SEED.read_text())
+    dumps = json.loads(HOSTED.read_text())
     dumps["trainer.json"]["model"] |= {"attn": "flash_attention_3", "ep": 8, "lora": {"rank": 8}}
     dumps["orchestrator.json"]["model"]["lora"] = {"rank": 8}
     dumps["inference.json"]["vllm"]["tensor_parallel_size"] = 8

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.embedded.demo_config import PROJECT, DemoConfig, seed_config
-from tests.embedded.driver import Run, started
+from tests.embedded.demo_config import DemoConfig, hosted_config
+from tests.embedded.driver import Run, environment, started
 
 pytestmark = pytest.mark.embedded
 
@@ -37,9 +37,9 @@ def test_the_demo_learns(tiny_model: str, tmp_path: Path):
     assert all(value < 0.05 for value in run.series("loss/mismatch_kl"))
 
 
-def test_the_seeds_config_runs_on_several_processes_and_resumes(tiny_model: str, tmp_path: Path):
+def test_the_hosted_example_runs_on_several_processes_and_resumes(tiny_model: str, tmp_path: Path):
     """Two trainer ranks, two engines, an evaluation, a checkpoint a step; then one step more."""
-    demo = seed_config(tiny_model, max_steps=3)
+    demo = hosted_config(tiny_model, max_steps=3)
     demo.num_train_gpus = demo.num_infer_gpus = 2
     demo.trainer["ckpt"] = {"interval": 1, "keep_last": 2}
     demo.eval_source = {"name": "held-out", "num_examples": 4, "interval": 3, "group_size": 2}
@@ -95,8 +95,7 @@ def test_a_killed_peer_ends_the_orchestrator_with_a_reason(
 
 
 def test_the_real_null_harness_runs_a_step(tiny_model: str, tmp_path: Path):
-    if shutil.which("uv") is None and not (PROJECT / ".venv/bin/uv").exists():
-        pytest.skip("the null harness prepares its program with uv, which is not on PATH")
+    assert shutil.which("uv", path=environment()["PATH"]), "`make setup` puts uv into .venv/bin"
     demo = DemoConfig(model=tiny_model, harness="null", max_steps=1, batch_size=8, group_size=4)
     with started(tmp_path, demo) as run:
         assert_finished(run, run.wait(300))
