@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from runtime.naming import ENV_RUN_MARK
+from runtime.ports import is_free
 from runtime.processes import marked_processes
 from tests.e2e.conftest import CHECKOUT, PADDOCK
 
@@ -29,6 +30,8 @@ def test_the_demo_learns_and_leaves_only_its_run_directory(tmp_path: Path) -> No
     )
 
     assert done.returncode == 0, done.stdout + done.stderr
+    replaced = [line for line in done.stdout.splitlines() if line.startswith("-") and "=" in line]
+    assert [line.split()[0] for line in replaced] == ["-name", "-lr", "-max_completion_tokens"]
     for state in ("QUEUED", "PENDING", "CREATING", "RUNNING", "COMPLETED"):
         assert state in done.stderr
     found = re.search(r"(\d+) steps, mean reward ([\d.]+) -> ([\d.]+)", done.stdout)
@@ -45,6 +48,10 @@ def test_the_demo_learns_and_leaves_only_its_run_directory(tmp_path: Path) -> No
         assert (run_path / kept).exists(), kept
     logs = {path.name for path in (run_path / "logs/attempt_1").rglob("*.log")}
     assert {"trainer.log", "inference.log", "orchestrator.log", "reverse-text.log"} <= logs
+    orchestrator = (run_path / "configs/orchestrator.json").read_text()
+    ports = {int(port) for port in re.findall(r"//127\.0\.0\.1:(\d+)", orchestrator)}
+    assert len(ports) == 2
+    assert all(is_free(port) for port in ports)
     run_id = run_path.name.encode()
     mark = ENV_RUN_MARK.encode()
     assert not marked_processes(lambda env: run_id in env.get(mark, b""))

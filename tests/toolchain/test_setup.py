@@ -7,9 +7,11 @@ from pathlib import Path
 import pytest
 
 from runtime.errors import SetupError
+from runtime.toolchain import Engine
 from toolchain import engine_build, installation, progress, setup
 from toolchain.engine_bin import install_engine, render_executable
 from toolchain.engine_build import build_engine, check_go, parse_go_version
+from toolchain.installation import Layout
 
 ENGINE_MODULE = Path(engine_build.__file__).parent / "engine"
 
@@ -61,6 +63,25 @@ def test_a_cached_engine_needs_no_go(tmp_path: Path) -> None:
     built = build_engine(module_dir=ENGINE_MODULE, cache_dir=tmp_path, environment={"PATH": ""})
 
     assert built == folder / "pulumi"
+
+
+def test_an_official_pulumi_is_used_and_nothing_is_built(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    official = Engine(pulumi=tmp_path / "pulumi", bin_dirs=(tmp_path,), official=True)
+    layout = Layout(
+        checkout=installation._layout().checkout, cache_dir=tmp_path / "cache", environment={}
+    )
+    monkeypatch.setattr(Layout, "venv", tmp_path / "venv")
+    layout.venv.mkdir()
+    monkeypatch.setattr(installation, "find_official_engine", lambda path: official)
+    monkeypatch.setattr(installation, "_install_python", lambda layout: None)
+    monkeypatch.setattr(installation, "build_engine", lambda **options: pytest.fail("built"))
+
+    assert installation._install(layout)
+
+    assert f"using your Pulumi: {official.pulumi}" in capsys.readouterr().out
+    assert not (layout.venv / "paddock-engine").exists()
 
 
 def test_the_engine_folder_is_complete_and_may_be_made_again(tmp_path: Path) -> None:

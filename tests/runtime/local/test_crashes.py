@@ -93,6 +93,20 @@ def test_a_killed_supervisor_ends_its_components_and_is_said(local: Local):
     assert not local.leftovers(run)
 
 
+def test_a_run_whose_cluster_is_gone_is_told_as_failed(local: Local):
+    run = local.up(programs(**ENDLESS))
+    until_running(local, run)
+    os.kill(supervisor_pid(run), signal.SIGKILL)
+    wait_for(lambda: not run_processes(run))
+    remove_state(local.state)
+
+    record = client.settle_run(run)
+
+    assert record is not None
+    assert record.state is RunState.FAILED
+    assert not local.state.exists()
+
+
 def test_everything_killed_at_once_is_swept(local: Local):
     run = local.up(programs(**ENDLESS, inference_0=KEEP_CHILDREN))
     until_running(local, run)
@@ -188,6 +202,18 @@ def test_the_starters_pipes_close_at_once(local: Local):
     assert done.returncode == 0, done.stderr
     assert os.getpgid(supervisor_pid(run)) != os.getpgid(0)
     assert os.getsid(supervisor_pid(run)) != os.getsid(0)
+
+
+def test_a_hangup_of_the_terminal_does_not_reach_the_run(local: Local):
+    run = local.up(programs(**ENDLESS))
+    until_running(local, run)
+
+    os.kill(supervisor_pid(run), signal.SIGHUP)
+    described = client.start_run(local.request(run, programs(**ENDLESS)))
+
+    assert described.supervisor_pid == supervisor_pid(run)
+    assert local.record(run).state is RunState.RUNNING
+    client.release_run(run)
 
 
 def test_a_secret_reaches_the_components_and_no_file_argv_or_log(local: Local):
