@@ -3,8 +3,8 @@
     runs/<runId>/
       configs/rl.toml                 as the user wrote it; beside it the split files of prime-rl
       configs/plan.json               the plan that started the current attempt
-      logs/attempt_N/*.log            teed by the wrapper (trainer.log, envs/train/<source>.log); beside
-                                      each its .log.idx: time and offset of lines
+      logs/attempt_N/**/*.log         teed by the wrapper: trainer.log, envs/train/<source>.log
+      logs/attempt_N/**/*.log.idx     its index of time and offset
       status/attempt_N/<component>.json   start, heartbeat, end, exit code, signal
       record.json                     the RunRecord (local target)
       metrics.jsonl rollouts/ broadcasts/ checkpoints/

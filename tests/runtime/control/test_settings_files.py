@@ -29,7 +29,7 @@ def test_a_file_without_settings_has_none_and_takes_some(project: Project, text:
 def test_a_file_that_is_no_yaml_is_named(project: Project, data: bytes) -> None:
     project.settings_file("one").write_bytes(data)
 
-    with pytest.raises(StackError, match="Pulumi.one.yaml is not YAML"):
+    with pytest.raises(StackError, match=r"Pulumi\.one\.yaml is not YAML"):
         read_settings(project, "one")
 
 
