@@ -52,7 +52,10 @@ class Endpoint:
 
 def is_loopback(url: str) -> bool:
     """Tell whether an address (URL, host:port or host) is the caller's own machine."""
-    host = urlsplit(url if "://" in url else f"//{url}").hostname or ""
+    try:
+        host = urlsplit(url if "://" in url else f"//{url}").hostname or ""
+    except ValueError:
+        return False
     if host == "localhost" or host.endswith(".localhost"):
         return True
     try:
@@ -68,9 +71,7 @@ def endpoints(config: RLConfig) -> tuple[Endpoint, ...]:
     A server that several places name is told once, at the first of them.
     """
     serves_policy = config.inference is not None or config.trainer.data.fake is not None
-    named: dict[Loc, str] = {
-        (*loc, "base_url"): model.name for loc, model in frozen_models(config)
-    }
+    named: dict[Loc, str] = {(*loc, "base_url"): model.name for loc, model in frozen_models(config)}
     found: dict[tuple[str, str], Endpoint] = {}
     for loc, url in urls(config):
         if "heartbeat" in loc or (serves_policy and loc[:3] == _POLICY):

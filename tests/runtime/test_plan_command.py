@@ -1,6 +1,7 @@
 """The plan command as a user meets it: errors as a list, cluster files, what importing costs."""
 
 import json
+import random
 import subprocess
 import sys
 from pathlib import Path
@@ -11,7 +12,10 @@ from typer.testing import CliRunner
 
 from runtime import cli
 from runtime.errors import ConfigError, NotFoundError, RefusedError, SettingsError
-from tests.runtime.judging import CLUSTERS
+from runtime.plan import plan_from_json, plan_to_json
+from runtime.plan_report import plan_report
+from tests.runtime.config.test_random_edits import VALID, edited, to_toml
+from tests.runtime.judging import CLUSTERS, judge, profile_of
 
 ROOT = Path(__file__).resolve().parents[2]
 CLUSTER = str(CLUSTERS / "h100.json")
@@ -165,3 +169,16 @@ def test_the_pure_half_imports_nothing_heavy(module: str) -> None:
     printed = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT)
 
     assert printed.stdout.strip() == "[]", printed.stdout + printed.stderr
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_edited_configs_are_planned_or_refused_but_never_crash(seed: int) -> None:
+    random_ = random.Random(seed)
+    table, _ = edited(random_.choice(VALID), random_)
+
+    verdict = judge(to_toml(table), profile=profile_of() if seed % 2 else None)
+
+    assert verdict.problems or verdict.plan is not None
+    if verdict.plan is not None:
+        assert plan_from_json(plan_to_json(verdict.plan)) == verdict.plan
+        assert plan_report(verdict.plan, run_path="/r", notices=[], not_checked=[])
