@@ -4,6 +4,7 @@ A backend or login of the user's is always respected; only where there is neithe
 makes a file backend and a 0600 passphrase file under PADDOCK_HOME.
 """
 
+import contextlib
 import json
 import os
 import secrets
@@ -59,12 +60,15 @@ def _login(environ: Mapping[str, str]) -> str:
 
 
 def _passphrase_file(home: Path) -> Path:
+    """Return the passphrase file, made whole or not at all: a torn one would lock its stacks."""
     path = home / "passphrase"
-    try:
-        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    except FileExistsError:
-        path.chmod(0o600)
-        return path
-    with os.fdopen(descriptor, "w") as file:
-        file.write(secrets.token_urlsafe(32))
+    if not path.exists():
+        partial = home / f".passphrase.{secrets.token_hex(4)}"
+        descriptor = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        with os.fdopen(descriptor, "w") as file:
+            file.write(secrets.token_urlsafe(32))
+        with contextlib.suppress(FileExistsError):  # another process was first
+            os.link(partial, path)
+        partial.unlink()
+    path.chmod(0o600)
     return path

@@ -2,6 +2,7 @@
 
 import json
 import stat
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -19,6 +20,16 @@ def log_in(environ: dict[str, str], url: str) -> None:
     folder = Path(environ["HOME"]) / ".pulumi"
     folder.mkdir()
     (folder / "credentials.json").write_text(json.dumps({"current": url}))
+
+
+def test_many_at_once_agree_on_one_passphrase(environ: dict[str, str]) -> None:
+    with ThreadPoolExecutor(8) as pool:
+        made = list(pool.map(lambda _: backend_environment(environ), range(8)))
+
+    paths = {Path(variables["PULUMI_CONFIG_PASSPHRASE_FILE"]) for variables in made}
+    (path,) = paths
+    assert len(path.read_text()) > 30
+    assert {entry.name for entry in path.parent.iterdir()} == {"backend", "passphrase"}
 
 
 def test_a_backend_and_a_private_passphrase_file_are_made_once(environ: dict[str, str]) -> None:
