@@ -40,7 +40,7 @@ def locate_run(project: Project, run_id: str) -> LocalRun:
             )
     raise NotFoundError(
         f"no run {run_id}: neither live on this machine, nor with a record in a run directory of "
-        f"{project.path}"
+        f"{project.path}: `pulumi up -s {run_id}` starts it"
     )
 
 

@@ -1,8 +1,8 @@
 """`paddock demo`: the main job to its end, the hosted service's example on this machine.
 
 Makes a cluster stack and a run stack, follows the run to COMPLETED, prints the curve, destroys and
-removes both. Three values of that file are replaced and a [ckpt] block is added, openly: the diff is
-printed.
+removes both. Three values of that file are replaced and a [ckpt] block is added, openly: the diff
+is printed.
 """
 
 import difflib

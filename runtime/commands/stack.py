@@ -100,7 +100,10 @@ def resume(run_id: RunArgument) -> None:
     record = read_record(run.directory.record)
     if record is None or not record.is_over:
         state = record.state if record else "unknown"
-        raise RunStateError(f"{run_id} is {state}: only a run that is over can be resumed")
+        raise RunStateError(
+            f"{run_id} is {state}: only a run that is over can be resumed: `paddock stop {run_id}` "
+            "ends it"
+        )
     if run_id not in stacks.list_stacks(project):
         stacks.init_stack(project, run_id)
     stacks.set_setting(project, run_id, "attempt", str(record.attempt + 1))
