@@ -85,7 +85,7 @@ def admission_warnings(
 def _open_on_a_cluster(plan: RunPlan) -> Iterator[str]:
     """Say what a cluster will refuse, or needs a server for; nobody can tell without one."""
     for name in plan.unplaced:
-        problem = placing.unplaced_problem(name, cluster="the cluster")
+        problem = placing.unplaced_problem(name)
         yield f"{problem.path}: {problem.message}; a cluster may refuse it"
     for endpoint in plan.endpoints:
         if endpoint.is_loopback:

@@ -138,7 +138,8 @@ def _find(claims: list[Claim], run: LocalRun) -> Claim | None:
 
 
 def _does_not_fit(needed: int, free: int, total: int, claims: list[Claim]) -> Problem:
-    holders = ", ".join(f"{held.run_id} holds {len(held.slots)}" for held in claims if held.slots)
+    holding = sorted((held.run_id, len(held.slots)) for held in claims if held.slots)
+    holders = ", ".join(f"{run_id} holds {num_slots}" for run_id, num_slots in holding)
     if needed > total:
         fix = "lower [deployment], or give the cluster stack more slots"
     else:

@@ -20,8 +20,7 @@ _UNPLACED: dict[Unplaced, tuple[tuple[str, ...], str, str]] = {
     ),
     "nixl": (
         ("weight_broadcast", "host"),
-        "nixl needs a ModelExpress server, which paddock does not start and {cluster} does not "
-        "have",
+        "nixl needs a ModelExpress server, which paddock does not start and no profile names",
         'name a server of yours in weight_broadcast.host, or use type = "nccl"',
     ),
     "pipeline_parallel": (
@@ -141,13 +140,13 @@ def unplaced(plan: RunPlan, profile: ClusterProfile | None) -> Iterator[Problem]
         on_pods = profile is not None and profile.target != "local"
         has_server = profile is not None and profile.model_express is not None
         if name == "pipeline_parallel" or (on_pods and not (name == "nixl" and has_server)):
-            yield unplaced_problem(name, cluster=profile.name if profile else "the cluster")
+            yield unplaced_problem(name)
 
 
-def unplaced_problem(name: Unplaced, *, cluster: str) -> Problem:
+def unplaced_problem(name: Unplaced) -> Problem:
     """Return why something is not placed."""
     loc, message, fix = _UNPLACED[name]
-    return Problem(loc=loc, message=message.format(cluster=cluster), fix=fix, code=Code.UNPLACED)
+    return Problem(loc=loc, message=message, fix=fix, code=Code.UNPLACED)
 
 
 def ports(plan: RunPlan) -> Iterator[Problem]:
