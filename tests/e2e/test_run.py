@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import signal
 import time
 from collections.abc import Callable
@@ -9,10 +10,11 @@ from pathlib import Path
 
 import pytest
 
+from runtime import homes
 from runtime.artifacts import RunDirectory
 from runtime.checkpoints import checkpoint_steps
 from runtime.control.dispatch import new_stack
-from runtime.models import TINY_MODEL
+from runtime.models import TINY_MODEL, find_model
 from runtime.observe.local import read_components, run_processes
 from runtime.record import read_record
 from runtime.states import RunState
@@ -93,12 +95,18 @@ def test_a_resumed_run_goes_on_from_its_last_checkpoint(desk: Desk) -> None:
     assert (record.state, record.attempt) == (RunState.COMPLETED, 2)
 
 
-def test_checkpoints_land_in_the_run_directory_of_a_volume(desk: Desk, tmp_path: Path) -> None:
+def test_a_run_loads_its_model_from_a_volume_and_leaves_its_checkpoints_there(
+    desk: Desk, tmp_path: Path
+) -> None:
     settings = {"kind": "volume", "cluster": "local", "path": f"{tmp_path}/vol"}
     new_stack(desk.project, "vol", settings)
     assert desk.pulumi("up", "-s", "vol", "--yes", "--skip-preview").returncode == 0
 
+    tiny = find_model(TINY_MODEL, str(homes.cache_path()))
+    assert tiny is not None
+    shutil.copytree(tiny, tmp_path / "vol/models/tiny")
     text = example(max_steps="1", max_completion_tokens="16") + "\n[ckpt]\n"
+    text = text.replace(TINY_MODEL, "/volume/models/tiny")
     start(desk, "vol-run", text, "--volume", "vol")
     waited = desk.paddock("wait", "vol-run", "--destroy")
 
