@@ -15,9 +15,12 @@ from runtime.errors import PaddockError
 
 
 def format_exc() -> str:
-    """Return the current exception as text: its message if it is ours, else its traceback."""
+    """Return the current exception as text: its message if a user can act on it, else a traceback.
+
+    An OSError (a full disk, a folder that may not be written) is the machine's, not a bug.
+    """
     error = sys.exc_info()[1]
-    return str(error) if isinstance(error, PaddockError) else traceback.format_exc()
+    return str(error) if isinstance(error, PaddockError | OSError) else traceback.format_exc()
 
 
 class Provider(ResourceProvider):

@@ -16,7 +16,7 @@ from pulumi.runtime.config import CONFIG, get_config_env  # the whole bag; Confi
 from pulumi.runtime.sync_await import _sync_await  # the SDK's own way; there is no public one
 
 from runtime import naming
-from runtime.cluster import ClusterProfile
+from runtime.cluster import ClusterProfile, parse_profile
 from runtime.errors import Problem, SettingsError
 from runtime.secret_rules import read_env_file, secret_problems
 from runtime.stack_settings import (
@@ -61,7 +61,7 @@ def load() -> StackSettings:
 
 def read_profile(cluster: str) -> ClusterProfile:
     """Return the profile that a cluster stack exports, read through a StackReference."""
-    return ClusterProfile.model_validate(_stack_output(cluster, "profile", kind="cluster"))
+    return parse_profile(_stack_output(cluster, "profile", kind="cluster"), cluster=cluster)
 
 
 def read_volume_path(volume: str) -> str:
@@ -121,7 +121,10 @@ def _digest(values: dict[str, str]) -> str:
 def _secret_values(body: ClusterSettings | VolumeSettings | RunSettings) -> dict[str, str]:
     if not isinstance(body, RunSettings):
         return {}
-    values = read_env_file(Path(body.env_file).expanduser()) if body.env_file else {}
+    values = {}
+    if body.env_file:
+        root = Path(pulumi.get_root_directory())
+        values = read_env_file(root / Path(body.env_file).expanduser())
     given = pulumi.Config().get("env")
     if not given:
         return values

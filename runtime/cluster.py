@@ -7,7 +7,9 @@ carries no credential: `connection` says where, never with which secret.
 from pathlib import Path
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from runtime.errors import Problem, SettingsError
 
 
 class _Profile(BaseModel):
@@ -98,6 +100,24 @@ class ClusterProfile(_Profile):
     def offer(self, gpu_type: str) -> GpuOffer | None:
         """Return the offer of a GPU type, or None."""
         return next((offer for offer in self.gpus if offer.name == gpu_type), None)
+
+
+def parse_profile(value: object, *, cluster: str) -> ClusterProfile:
+    """Return the profile in a JSON value (or JSON text as bytes) of a stack's output or a file.
+
+    Raises SettingsError naming each field that does not fit.
+    """
+    try:
+        if isinstance(value, bytes):
+            return ClusterProfile.model_validate_json(value)
+        return ClusterProfile.model_validate(value)
+    except ValidationError as error:
+        problems = [
+            Problem(loc=tuple(detail["loc"]), message=str(detail["msg"]), code="profile")
+            for detail in error.errors(include_url=False, include_input=False)
+        ]
+        source = f"profile of {cluster} (of another version? pulumi up -s {cluster})"
+        raise SettingsError(problems, source=source) from None
 
 
 def models_folder(cache_path: str) -> Path:

@@ -237,7 +237,8 @@ def _launch(request: StartRun) -> None:
             cwd=run.state_path,
             start_new_session=True,
         )
-        starter.wait(_START_TIMEOUT_S)
+        with contextlib.suppress(subprocess.TimeoutExpired):  # waiting for its socket will tell
+            starter.wait(_START_TIMEOUT_S)
 
 
 def _await_supervisor(run: LocalRun) -> RunHandle:

@@ -9,11 +9,10 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from pydantic import ValidationError
 from rich.table import Table
 
 from runtime import admission, gpus, homes, limits, models
-from runtime.cluster import ClusterProfile
+from runtime.cluster import ClusterProfile, parse_profile
 from runtime.commands.session import (
     Output,
     OutputOption,
@@ -24,7 +23,7 @@ from runtime.commands.session import (
 from runtime.config import DispatchFlags, LoadedConfig, read_config_file
 from runtime.config.json_schema import json_schema
 from runtime.control import stacks
-from runtime.errors import NotFoundError, Problem, RefusedError, SettingsError, SetupError
+from runtime.errors import NotFoundError, RefusedError, SetupError
 from runtime.launch.split import local_notices
 from runtime.launch.wiring import pod_notices
 from runtime.observe.snapshot import take_snapshot
@@ -47,7 +46,7 @@ def plan(
     gpu_type: Annotated[str | None, typer.Option(help="GPU type, e.g. H200_141GB")] = None,
     image_tag: Annotated[str | None, typer.Option(help="prime-rl image tag")] = None,
     env: Annotated[
-        list[str] | None, typer.Option("-e", "--env", help="secret: KEY, or KEY=VALUE")
+        list[str] | None, typer.Option("--env-var", "-e", help="secret: KEY, or KEY=VALUE")
     ] = None,
     env_file: Annotated[Path | None, typer.Option(help="0600 file of KEY=VALUE lines")] = None,
     environment: Annotated[
@@ -72,7 +71,7 @@ def plan(
         snapshot = take_snapshot(
             made,
             profile,
-            volume_path=volume,
+            volume_path=_volume_path(volume, profile),
             requested_environments=environment or (),
             secret_names=frozenset(values),
         )
@@ -87,7 +86,8 @@ def plan(
         full = admission.capacity_problem(made, snapshot)
         notices += [f"capacity: {full}"] if full else []
     not_checked = admission.NOT_CHECKED if profile is None else ()
-    run_path = f"{profile.runs_path if profile else 'runs'}/{_PREVIEW_RUN_ID}"
+    runs = profile.runs_path if profile else "runs"
+    run_path = f"{f'{volume}/runs' if volume else runs}/{_PREVIEW_RUN_ID}"
     report = plan_report(made, run_path=run_path, notices=notices, not_checked=not_checked)
     if output is Output.JSON:
         print_json(report)
@@ -158,21 +158,28 @@ def read_profile(cluster: str) -> ClusterProfile:
     """Return the profile of a cluster: a JSON file's, or the one that a stack exports."""
     if cluster.endswith(".json"):
         try:
-            return ClusterProfile.model_validate_json(Path(cluster).read_text())
+            return parse_profile(Path(cluster).read_bytes(), cluster=cluster)
         except OSError as error:
             raise NotFoundError(f"--cluster {cluster}: {error.strerror}") from None
-        except ValidationError as error:
-            raise SettingsError(
-                [
-                    Problem(loc=tuple(detail["loc"]), message=detail["msg"], code="profile")
-                    for detail in error.errors(include_url=False)
-                ],
-                source=cluster,
-            ) from None
-    found = stacks.outputs(open_project(), cluster).get("profile")
+    project = open_project()
+    if cluster not in stacks.list_stacks(project):
+        raise NotFoundError(
+            f"--cluster {cluster}: no such stack, and no .json file: `pulumi stack ls` lists stacks"
+        )
+    found = stacks.outputs(project, cluster).get("profile")
     if found is None:
         raise NotFoundError(f"stack {cluster} exports no profile: pulumi up -s {cluster}")
-    return ClusterProfile.model_validate(found)
+    return parse_profile(found, cluster=cluster)
+
+
+def _volume_path(volume: str | None, profile: ClusterProfile) -> str | None:
+    """Return the folder of a volume stack of a local cluster; any other text as it stands."""
+    if volume is None or profile.target != "local" or "/" in volume:
+        return volume
+    project = open_project()
+    if volume not in stacks.list_stacks(project):
+        return volume
+    return str(stacks.outputs(project, volume).get("path", volume))
 
 
 def _notices(loaded: LoadedConfig, made: RunPlan) -> list[str]:
@@ -212,6 +219,7 @@ def _print_plan(made: RunPlan, report: dict[str, Any]) -> None:
         ("rollouts", made.rollout_transport),
         ("model", made.model_path or made.model),
         ("tasksets", ", ".join(made.tasksets)),
+        ("volume", made.volume or "the cluster's default run volume"),
         ("image", made.image_tag),
         ("run directory", report["runPath"]),
         ("checkpoints", "checkpoints/" if made.checkpoints else "none ([ckpt] is absent)"),

@@ -8,14 +8,17 @@ from typing import Annotated
 import typer
 
 from runtime import naming
+from runtime.admission import admission_problems
+from runtime.cluster import ClusterProfile, parse_profile
 from runtime.commands.session import RunArgument, console, open_project, say
-from runtime.config import DispatchFlags, read_config_file
+from runtime.config import DispatchFlags, LoadedConfig, read_config_file
 from runtime.control import stacks
 from runtime.control.backend import backend_environment
 from runtime.control.dispatch import new_run_stack
-from runtime.errors import NotFoundError, RunStateError, SettingsError
+from runtime.errors import NotFoundError, RefusedError, RunStateError, SettingsError
 from runtime.local_state import LocalRun
 from runtime.locate import locate_run, state_paths
+from runtime.plan import build_plan
 from runtime.record import read_record
 from runtime.secret_rules import read_env_file, read_env_flags, secret_problems
 from runtime.stack_settings import bad_run_id
@@ -56,8 +59,15 @@ def new(
     if problems:
         raise SettingsError(problems, source="stack new")
     flags = DispatchFlags(image_tag=image_tag, gpu_type=gpu_type)
-    read_config_file(toml, flags=flags, secret_names=frozenset(values))
     project = open_project()
+    profile = _profile_if_up(project, cluster)
+    loaded = read_config_file(
+        toml,
+        flags=flags,
+        secret_names=frozenset(values),
+        allow_unknown_fields=profile.allow_unknown_fields if profile else False,
+    )
+    _refuse(loaded, stack=stack, profile=profile)
     settings = {
         "config": _relative(toml, project.path),
         "cluster": cluster,
@@ -109,6 +119,24 @@ def resume(run_id: RunArgument) -> None:
     stacks.set_setting(project, run_id, "attempt", str(record.attempt + 1))
     stacks.up(project, run_id, say)
     console().print(f"{run_id} is at attempt {record.attempt + 1}: paddock wait {run_id}")
+
+
+def _profile_if_up(project: stacks.Project, cluster: str) -> ClusterProfile | None:
+    """Return the cluster's profile, None for a stack that may still be made or brought up."""
+    if cluster not in stacks.list_stacks(project):
+        return None
+    found = stacks.outputs(project, cluster).get("profile")
+    return parse_profile(found, cluster=cluster) if found is not None else None
+
+
+def _refuse(loaded: LoadedConfig, *, stack: str, profile: ClusterProfile | None) -> None:
+    """Raise RefusedError for what can be judged now; without a cluster that is the GPU cap."""
+    plan = build_plan(loaded, run_id=stack, profile=profile)
+    problems = admission_problems(plan, profile=profile)
+    if profile is None:
+        problems = [problem for problem in problems if problem.code == "gpu_cap"]
+    if problems:
+        raise RefusedError(problems, source=f"run {stack}")
 
 
 def _locate(project: stacks.Project, run_id: str) -> LocalRun | None:

@@ -94,7 +94,10 @@ _KEEP_ALL = sys.maxsize
 
 def _config(run: RunDirectory, plan: RunPlan) -> RLConfig:
     flags = DispatchFlags(image_tag=plan.image_tag, gpu_type=plan.pool.gpu_type)
-    return load_config(run.toml.read_text(), source=str(run.toml), flags=flags).config
+    # unknown fields were judged at dispatch, by the cluster's setting
+    return load_config(
+        run.toml.read_text(), source=str(run.toml), flags=flags, allow_unknown_fields=True
+    ).config
 
 
 def _environment(

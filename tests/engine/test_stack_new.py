@@ -73,6 +73,24 @@ def test_a_toml_with_errors_is_refused_before_anything(site: Site) -> None:
     assert "new-wrong" not in stacks(site)
 
 
+@pytest.mark.parametrize("cluster", ["local", "not-made-yet"])
+def test_a_run_over_the_gpu_cap_is_refused_before_anything(site: Site, cluster: str) -> None:
+    text = Path(site.project.path / "new-big.toml")
+    text.write_text(
+        '[model]\nname = "Qwen/Qwen3-0.6B"\n[deployment]\ntype = "multi_node"\n'
+        "num_train_nodes = 8\nnum_infer_nodes = 1\n[trainer]\n[orchestrator]\n"
+        '[[orchestrator.train.source]]\nname = "one"\nenv.taskset.id = "reverse-text"\n[inference]\n'
+    )
+
+    said = site.paddock(
+        "stack", "new", "new-big", "new-big.toml", "--cluster", cluster, expect=2
+    ).text
+
+    assert "64 trainer + 8 inference = 72 GPUs, over the cap of 64" in said
+    assert "new-big" not in stacks(site)
+    assert not site.project.settings_file("new-big").exists()
+
+
 def test_a_failure_half_way_leaves_nothing(site: Site, tmp_path: Path) -> None:
     recorder = make_recorder(tmp_path / "bin", fails_at="config set")
     path = f"{recorder}:{site.environment['PATH']}"
