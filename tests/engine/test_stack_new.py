@@ -79,7 +79,8 @@ def test_a_run_over_the_gpu_cap_is_refused_before_anything(site: Site, cluster: 
     text.write_text(
         '[model]\nname = "Qwen/Qwen3-0.6B"\n[deployment]\ntype = "multi_node"\n'
         "num_train_nodes = 8\nnum_infer_nodes = 1\n[trainer]\n[orchestrator]\n"
-        '[[orchestrator.train.source]]\nname = "one"\nenv.taskset.id = "reverse-text"\n[inference]\n'
+        '[[orchestrator.train.source]]\nname = "one"\nenv.taskset.id = "reverse-text"\n'
+        "[inference]\n"
     )
 
     said = site.paddock(
