@@ -110,9 +110,11 @@ def unknown_tasksets(plan: RunPlan, snapshot: Snapshot) -> list[str]:
     Pods install packages, so owner and version of an id do not matter there; the embedded engine
     only has what it carries.
     """
-    spelled = _spelled if plan.target == "local" else _package
-    there = {spelled(name) for name in (*snapshot.tasksets, *snapshot.requested_environments)}
-    return [name for name in plan.environments if spelled(name) not in there]
+    if plan.target == "local":
+        carried = {_spelled(name) for name in snapshot.tasksets}
+        return [name for name in plan.environments if _spelled(name) not in carried]
+    there = {_package(name) for name in (*snapshot.tasksets, *snapshot.requested_environments)}
+    return [name for name in plan.environments if _package(name) not in there]
 
 
 def _spelled(name: str) -> str:

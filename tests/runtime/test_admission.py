@@ -52,6 +52,18 @@ def test_a_requested_environment_counts_as_there(taskset: str, spec: str) -> Non
     assert on(profile, snapshot, taskset=taskset) == []
 
 
+def test_the_local_target_installs_no_requested_environment() -> None:
+    profile = local()
+    snapshot = Snapshot(
+        model_path="m",
+        tasksets=frozenset(),
+        num_free_gpus={"CPU": 8},
+        requested_environments=("mine",),
+    )
+
+    assert on(profile, snapshot, taskset="mine") == ["taskset"]
+
+
 def test_an_environment_outside_an_open_list_is_a_warning() -> None:
     profile = profile_of(environments_closed=False)
     plan = made(profile, taskset="mine")
