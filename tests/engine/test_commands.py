@@ -109,6 +109,16 @@ def test_a_stopped_run_is_waited_for_with_exit_code_two(live: Site) -> None:
     assert live.pulumi("up", "-s", RUN, expect=None).code != 0
 
 
+def test_a_followed_log_ends_with_the_run(site: Site) -> None:
+    site.up("tailed", "quick")
+
+    lines = site.paddock("logs", "tailed", "-f").out.splitlines()
+
+    assert lines[0] == "12:00:00 INFO orchestrator serves 0 ports"
+    assert lines[-1] == "Orchestrator finished."
+    assert site.paddock("wait", "tailed", "--destroy").code == 0
+
+
 def test_wait_destroys_when_asked_and_answers_zero(site: Site) -> None:
     site.up("awaited", "quick")
 

@@ -96,6 +96,34 @@ def test_refusals_have_the_same_shape(
     ]
 
 
+def test_the_printed_plan_names_what_a_person_looks_for(tmp_path: Path) -> None:
+    before = sorted(ROOT.glob("runs/*"))
+
+    result = CliRunner().invoke(cli.app, ["plan", str(ROOT / "examples" / "multi-node.toml")])
+
+    assert result.exit_code == 0
+    text = " ".join(result.stdout.split())
+    for said in (
+        "qwen30b-math: multi_node, 32 GPUs (4 x 8 of any type)",
+        "trainer 2 8 16",
+        "inference 2 8 16 8 1",
+        "--nproc-per-node=8",
+        "volume: the cluster's default run volume",
+        "price: no end: $",
+        "taskset: not checked (no --cluster)",
+        "model: not checked (no --cluster)",
+        "capacity: not checked (no --cluster)",
+    ):
+        assert said in text
+    assert sorted(ROOT.glob("runs/*")) == before
+
+
+def test_what_only_a_cluster_knows_is_not_checked_without_one(tmp_path: Path) -> None:
+    report = report_of(written(tmp_path))
+
+    assert report["notChecked"] == ["taskset", "model", "capacity"]
+
+
 def test_a_cluster_file_is_enough_to_plan_on(tmp_path: Path) -> None:
     report = report_of(written(tmp_path), "--cluster", CLUSTER)
 
