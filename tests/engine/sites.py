@@ -11,11 +11,10 @@ import shutil
 import signal
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 from runtime import models
 from runtime.claims import read_claims
@@ -27,6 +26,7 @@ from runtime.observe.local import observe
 from runtime.processes import ProcessId, marked_processes, send_signal
 from runtime.record import RunRecord, read_record
 from runtime.states import RunState
+from tests.waiting import wait_for, zombies
 
 ROOT = Path(__file__).parents[2]
 PREPARE = f"{ROOT / 'tests/data/engine/stand_in.py'}:prepare"
@@ -35,8 +35,6 @@ MODEL = "tests/nothing"
 COMPONENTS = ("inference-0", "env-train-reverse-text", "orchestrator", "trainer-0")
 COMMAND_LIMIT_S = 180
 UNWANTED = ("PULUMI_", "PADDOCK_")
-
-T = TypeVar("T")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -50,16 +48,6 @@ class Result:
     @property
     def text(self) -> str:
         return self.out + self.err
-
-
-def wait_for(condition: Callable[[], T], *, timeout_s: float = 60.0) -> T:
-    """Return the condition's value once it is true; fail at the deadline."""
-    deadline = time.monotonic() + timeout_s
-    while time.monotonic() < deadline:
-        if found := condition():
-            return found
-        time.sleep(0.02)
-    raise AssertionError(f"not within {timeout_s} s: {condition}")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -235,17 +223,6 @@ def make_site(folder: Path, *, slots: int = 4, extra: Mapping[str, str] | None =
     settings = {"kind": "cluster", "target": "local", "slots": slots}
     new_stack(site.project, site.cluster, settings)
     return site
-
-
-def zombies() -> list[ProcessId]:
-    """Return this process' children that ended and were not reaped."""
-    found = []
-    for entry in os.listdir("/proc"):
-        with contextlib.suppress(OSError, ValueError):
-            fields = Path(f"/proc/{int(entry)}/stat").read_text().rpartition(")")[2].split()
-            if fields[0] == "Z" and int(fields[1]) == os.getpid():
-                found.append(ProcessId(int(entry), int(fields[19])))
-    return found
 
 
 def _command(pid: int) -> str:

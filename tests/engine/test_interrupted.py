@@ -10,7 +10,8 @@ import pytest
 
 from runtime.observe.local import run_processes
 from runtime.processes import identify
-from tests.engine.sites import Site, wait_for
+from tests.engine.sites import Site
+from tests.waiting import wait_for
 
 pytestmark = pytest.mark.engine
 

@@ -11,7 +11,8 @@ import pytest
 from runtime.local_state import LocalRun
 from runtime.observe.local import observe
 from runtime.states import RunState
-from tests.engine.sites import COMPONENTS, Site, wait_for
+from tests.engine.sites import COMPONENTS, Site
+from tests.waiting import wait_for
 
 pytestmark = pytest.mark.engine
 

@@ -7,7 +7,8 @@ import pytest
 from runtime.control.dispatch import new_stack
 from runtime.record import read_record
 from runtime.states import RunState
-from tests.engine.sites import Site, wait_for
+from tests.engine.sites import Site
+from tests.waiting import wait_for
 
 pytestmark = pytest.mark.engine
 

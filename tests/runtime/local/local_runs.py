@@ -1,21 +1,17 @@
 """Local runs of two-second programs behind the real supervisor and wrapper."""
 
-import contextlib
 import json
-import os
 import sys
-import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TypeVar
 
 from runtime import supervisor_client as client
 from runtime.local_state import LocalRun, create_state
 from runtime.observe.local import run_processes
 from runtime.plan import GpuPool, RunPlan, plan_to_json
-from runtime.processes import ProcessId
 from runtime.record import RunRecord, read_record
 from runtime.supervisor_client import StartRun
+from tests.waiting import wait_for, zombies
 
 PREPARE = f"{Path(__file__).parents[2] / 'data/local/prepare_programs.py'}:prepare"
 
@@ -37,19 +33,6 @@ def programs(**changed: str) -> dict[str, str]:
 
 
 ENDLESS = {"orchestrator": SERVER, "trainer_0": SERVER}
-
-
-T = TypeVar("T")
-
-
-def wait_for(condition: Callable[[], T], *, timeout_s: float = 20.0) -> T:
-    """Return the condition's value once it is true; fail at the deadline."""
-    deadline = time.monotonic() + timeout_s
-    while time.monotonic() < deadline:
-        if found := condition():
-            return found
-        time.sleep(0.02)
-    raise AssertionError(f"not within {timeout_s} s: {condition}")
 
 
 class Local:
@@ -128,17 +111,6 @@ class Local:
         claims = json.loads((self.state / "claims.json").read_text())
         held = [claim for claim in claims if claim["run_id"] == run.run_id]
         return [*run_processes(run), *files, *held, *zombies()]
-
-
-def zombies() -> list[ProcessId]:
-    """Return this process' children that ended and were not reaped."""
-    found = []
-    for entry in os.listdir("/proc"):
-        with contextlib.suppress(OSError, ValueError):
-            fields = Path(f"/proc/{int(entry)}/stat").read_text().rpartition(")")[2].split()
-            if fields[0] == "Z" and int(fields[1]) == os.getpid():
-                found.append(ProcessId(int(entry), int(fields[19])))
-    return found
 
 
 def plan_of(run: LocalRun) -> RunPlan:

@@ -16,7 +16,8 @@ from runtime.local_state import LocalRun, read_index, remove_state
 from runtime.observe.local import observe, run_processes
 from runtime.processes import is_alive
 from runtime.states import RunState
-from tests.runtime.local.local_runs import ENDLESS, PREPARE, Local, programs, wait_for
+from tests.runtime.local.local_runs import ENDLESS, PREPARE, Local, programs
+from tests.waiting import wait_for
 
 pytestmark = pytest.mark.crash
 

@@ -12,7 +12,8 @@ from runtime import ports
 from runtime import supervisor_client as client
 from runtime.errors import NotFoundError, RefusedError, RunStateError, SupervisorError
 from runtime.states import RunState
-from tests.runtime.local.local_runs import ENDLESS, Local, programs, wait_for
+from tests.runtime.local.local_runs import ENDLESS, Local, programs
+from tests.waiting import wait_for
 
 
 def test_a_run_goes_from_queued_to_completed_and_leaves_nothing(local: Local):

@@ -14,7 +14,7 @@ import pytest
 from runtime import limits, naming
 from runtime.launch import wrapper
 from runtime.processes import ProcessId, is_alive, marked_processes
-from tests.runtime.local.local_runs import wait_for
+from tests.waiting import wait_for
 
 MARK = f"test/run-one/{os.getpid()}"
 
