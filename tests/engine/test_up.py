@@ -1,5 +1,6 @@
 """`pulumi up` by hand: accepted, repeated, changed, and on a machine that is full."""
 
+import json
 import re
 from collections.abc import Iterator
 
@@ -61,7 +62,10 @@ def test_the_state_holds_a_run_spec_that_all_else_depends_on(full: Site) -> None
 
 def test_the_run_finds_its_cluster_by_a_stack_reference(full: Site) -> None:
     outputs = full.pulumi("stack", "output", "-s", FIRST, "--json").out
+    state = json.loads(full.pulumi("stack", "export", "-s", FIRST).out)["deployment"]
 
+    types = [one["type"] for one in state["resources"]]
+    assert "pulumi:pulumi:StackReference" in types
     assert '"cluster": "local"' in outputs
     assert f'"runPath": "{full.local_run(FIRST).run_path}"' in outputs
 

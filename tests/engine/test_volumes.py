@@ -30,6 +30,10 @@ def volume(shared_site: Site) -> Iterator[Site]:
     assert not (site.project.path / "shelves" / "one").exists()
 
 
+def volumes_of(site: Site, stack: str) -> list[str]:
+    return [one["urn"] for one in site.export(stack) if one["type"].endswith("local:Volume")]
+
+
 def test_a_run_on_a_volume_leaves_its_directory_there(volume: Site) -> None:
     toml = volume.write_toml("on-volume", "quick")
     text = toml.read_text()
@@ -41,12 +45,13 @@ def test_a_run_on_a_volume_leaves_its_directory_there(volume: Site) -> None:
 
     waited = volume.paddock("wait", "on-volume")
     assert "on-volume COMPLETED" in waited.out
+    assert volumes_of(volume, VOLUME)
+    assert not volumes_of(volume, "on-volume")
     volume.pulumi("destroy", "-s", "on-volume")
     record = read_record(run_path / "record.json")
     assert record is not None
     assert record.state is RunState.COMPLETED
     assert (run_path / "logs" / "attempt_1" / "orchestrator.log").exists()
-    assert f'"{VOLUME}' not in str(volume.export("on-volume"))
     wait_for(lambda: not volume.leftovers())
 
 
