@@ -21,6 +21,7 @@ from pathlib import Path
 HEARTBEAT_S = 10.0
 STALE_S = 60.0
 GRACE_S = 10.0
+TRAINER_GRACE_S = 60.0
 LOOK_S = 0.5
 INDEX_S = 1.0
 MAX_HELD_STDOUT = 1 << 20
@@ -447,7 +448,7 @@ def main() -> int:
     parser.add_argument("--mark", help="value of PADDOCK_RUN_MARK")
     parser.add_argument("--cwd", help="working directory of the component")
     parser.add_argument("--supervisor", type=int, default=0, help="pid; its death ends the run")
-    parser.add_argument("--trainer-grace-s", type=float, default=60.0)
+    parser.add_argument("--trainer-grace-s", type=float, default=TRAINER_GRACE_S)
     parser.add_argument("argv", nargs="+")
     options = parser.parse_args()
     if options.cwd:

@@ -75,6 +75,7 @@ def test_its_numbers_and_names_are_those_of_the_platform():
     assert wrapper.HEARTBEAT_S == limits.HEARTBEAT_INTERVAL_S
     assert wrapper.STALE_S == limits.HEARTBEAT_STALE_S
     assert wrapper.GRACE_S == limits.STOP_GRACE_S
+    assert wrapper.TRAINER_GRACE_S == limits.TRAINER_GRACE_S
     assert wrapper.END_MARK.decode() == limits.END_MARK
     assert (wrapper.ORCHESTRATOR, wrapper.TRAINER) == (naming.ORCHESTRATOR, naming.TRAINER)
     assert wrapper.ENV_RUN_MARK == naming.ENV_RUN_MARK
