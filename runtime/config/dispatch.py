@@ -2,12 +2,18 @@
 
 from dataclasses import dataclass
 
+from runtime.config.notices import Notice
 from runtime.config.toml_text import Table
 from runtime.errors import Problem
 from runtime.limits import DEFAULT_IMAGE_TAG
 
 _TEXT_KEYS = ("image_tag", "gpu_type", "volume", "volume_size")
 _CLIENT_KEYS = ("env_file", "env_files", "source_ref")  # read by the client that sends the file
+_UNUSED = {
+    "env_file": "not read from the file: pass --env-file",
+    "env_files": "not read from the file: pass --env-file",
+    "volume_size": "has no effect on the local target, where a volume is a folder",
+}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -33,9 +39,16 @@ class DispatchKeys:
     env_files: tuple[str, ...] = ()
 
 
-def take_dispatch_keys(table: Table, flags: DispatchFlags) -> tuple[DispatchKeys, list[Problem]]:
-    """Remove the dispatch keys from a table and return them with what is wrong with them."""
+def take_dispatch_keys(
+    table: Table, flags: DispatchFlags
+) -> tuple[DispatchKeys, list[Notice], list[Problem]]:
+    """Remove the dispatch keys from a table; return them, what is unused and what is wrong."""
     problems: list[Problem] = []
+    notices = [
+        Notice(code="dispatch_key", path=key, message=message)
+        for key, message in _UNUSED.items()
+        if key in table
+    ]
     texts = {key: _text(key, table.pop(key), problems) for key in _TEXT_KEYS if key in table}
     client = {key: table.pop(key) for key in _CLIENT_KEYS if key in table}
     env_files = [
@@ -53,6 +66,7 @@ def take_dispatch_keys(table: Table, flags: DispatchFlags) -> tuple[DispatchKeys
             name=flags.name,
             env_files=tuple(env_files),
         ),
+        notices,
         problems,
     )
 

@@ -44,7 +44,7 @@ def load_config(
         raise ConfigError([error.problem], source=source) from None
     digest = hashlib.sha256(read.encode()).hexdigest()
     infinite = [Problem(loc=path, message="").path for path in infinite_fields(table)]
-    dispatch, problems = take_dispatch_keys(table, flags)
+    dispatch, unused, problems = take_dispatch_keys(table, flags)
     origins = Origins()
     notices, conflicts = apply_spellings(table, origins)
     problems += conflicts + copy_shared(table, origins)
@@ -59,6 +59,7 @@ def load_config(
     if problems or config is None:
         problems += outcome.unknown
         raise ConfigError(_bounded(problems, outcome.num_unsaid), source=source)
+    notices += unused
     notices += [
         Notice(code="unknown_key", path=problem.path, message="unknown key, passed on unread")
         for problem in outcome.unknown

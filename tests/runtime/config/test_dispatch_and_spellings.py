@@ -41,6 +41,20 @@ def test_keys_of_the_sending_client_are_taken_out():
     assert load_config(text).dispatch.env_files == ("a.env", "b.env")
 
 
+@pytest.mark.parametrize(
+    ("key", "message"),
+    [
+        ("env_file", "not read from the file: pass --env-file"),
+        ("env_files", "not read from the file: pass --env-file"),
+        ("volume_size", "has no effect on the local target, where a volume is a folder"),
+    ],
+)
+def test_a_dispatch_key_without_effect_is_noticed(key: str, message: str):
+    loaded = load_config(f'{key} = "1Ti"\n{MINIMAL}')
+
+    assert [str(one) for one in loaded.notices] == [f"{key}: {message}"]
+
+
 def test_hosted_spellings_are_moved_with_a_notice_each():
     text = MINIMAL.replace("group_size = 8", "").replace(
         "[[orchestrator.train.source]]",
