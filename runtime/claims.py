@@ -2,9 +2,11 @@
 
 All claims are one file, changed under one lock, so those of concurrent runs are disjoint. A claim
 whose owner is dead counts for as long as a process with the run's mark lives; then it is dropped.
-Called by the supervisor and its client.
+A cluster's state directory goes under that lock too, since a claim is what keeps it.
+Called by the supervisor, its client and the local cluster's provider.
 """
 
+import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -12,8 +14,16 @@ from pathlib import Path
 from pydantic import BaseModel, ConfigDict, TypeAdapter
 
 from runtime import naming
-from runtime.errors import Problem, RefusedError
-from runtime.local_state import LocalRun, file_lock, home_id, read_cluster, read_json, write_json
+from runtime.errors import Problem, RefusedError, StackError
+from runtime.local_state import (
+    LocalRun,
+    file_lock,
+    home_id,
+    list_runs,
+    read_cluster,
+    read_json,
+    write_json,
+)
 from runtime.ports import find_block
 from runtime.processes import ProcessId, is_alive, marked_processes
 
@@ -44,8 +54,9 @@ def claim(run: LocalRun, *, num_slots: int, num_ports: int, owner: ProcessId) ->
 
     Raises RefusedError, naming free and needed, when they do not fit.
     """
-    devices = read_cluster(run.state_path).devices
+    read_cluster(run.state_path)  # where there is none there is no folder for the lock
     with _changed(run.state_path) as claims:
+        devices = read_cluster(run.state_path).devices  # it may have gone before the lock was ours
         held = _find(claims, run)
         if held is not None and len(held.slots) == num_slots and held.num_ports == num_ports:
             claims.remove(held)
@@ -109,17 +120,41 @@ def devices_of(state_path: Path, claim: Claim) -> tuple[str, ...]:
     return tuple(devices[slot] for slot in claim.slots if slot < len(devices))
 
 
+def remove_state(state_path: Path) -> None:
+    """Remove the state directory; one that is gone is no error.
+
+    Raises StackError while a run lives in it or holds any of its slots.
+    """
+    if not (state_path / "cluster.json").exists():
+        return
+    with file_lock(state_path / "lock"):
+        live = {entry.run_id for entry in list_runs(state_path) if entry.is_supervised}
+        names = sorted(live | {held.run_id for held in _counting(state_path, _stored(state_path))})
+        if names:
+            raise StackError(
+                f"{state_path}: {', '.join(names)} still run on this cluster: "
+                f"`paddock destroy {names[0]}` first"
+            )
+        shutil.rmtree(state_path)
+
+
 @contextmanager
 def _changed(state_path: Path) -> Iterator[list[Claim]]:
     """Yield the claims that count, and write them back when the block ends well."""
-    path = state_path / "claims.json"
     with file_lock(state_path / "lock"):
-        stored = read_json(path)
-        before = _CLAIMS.validate_python(stored or [])
-        claims = [held for held in before if not _is_stale(state_path, held)]
+        before = _stored(state_path)
+        claims = _counting(state_path, before)
         yield claims
         if claims != before:
-            write_json(path, [held.model_dump() for held in claims])
+            write_json(state_path / "claims.json", [held.model_dump() for held in claims])
+
+
+def _stored(state_path: Path) -> list[Claim]:
+    return _CLAIMS.validate_python(read_json(state_path / "claims.json") or [])
+
+
+def _counting(state_path: Path, claims: list[Claim]) -> list[Claim]:
+    return [held for held in claims if not _is_stale(state_path, held)]
 
 
 def _is_stale(state_path: Path, held: Claim) -> bool:

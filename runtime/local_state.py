@@ -20,7 +20,6 @@ import fcntl
 import hashlib
 import json
 import os
-import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -29,7 +28,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from runtime import naming
 from runtime.artifacts import RunDirectory
-from runtime.errors import NotFoundError, StackError
+from runtime.errors import NotFoundError
 from runtime.processes import ProcessId, is_alive
 
 _FOLDERS = ("runs", "locks", "barred", "private", "sockets", "logs")
@@ -110,21 +109,6 @@ def create_state(state_path: Path, *, devices: tuple[str, ...]) -> None:
     for folder in _FOLDERS:
         (state_path / folder).mkdir(mode=0o700, exist_ok=True)
     write_json(state_path / "cluster.json", LocalCluster(devices=devices).model_dump())
-
-
-def remove_state(state_path: Path) -> None:
-    """Remove the state directory; one that is gone is no error.
-
-    Raises StackError while a run lives in it.
-    """
-    live = [entry.run_id for entry in list_runs(state_path) if entry.is_supervised]
-    if live:
-        raise StackError(
-            f"{state_path}: {', '.join(live)} still run on this cluster: "
-            f"`paddock destroy {live[0]}` first"
-        )
-    if (state_path / "cluster.json").exists():
-        shutil.rmtree(state_path)
 
 
 def read_cluster(state_path: Path) -> LocalCluster:

@@ -33,10 +33,10 @@ class LocalStateProvider(Provider):
         return UpdateResult(outs=dict(_news))
 
     def delete(self, _id: str, _props: Props) -> None:
-        """Remove the directory; refused while a run is live."""
+        """Remove the directory; refused while a run is live or holds slots."""
         from pathlib import Path
 
-        from runtime.local_state import remove_state
+        from runtime.claims import remove_state
 
         remove_state(Path(_props["statePath"]))
 

@@ -17,8 +17,8 @@ from runtime.local_state import (
     IndexEntry,
     LocalRun,
     create_state,
+    file_lock,
     read_index,
-    remove_state,
     write_index,
 )
 from runtime.processes import ProcessId, identify, this_process
@@ -110,14 +110,35 @@ def test_removing_the_state_is_refused_while_a_run_lives(state: Path):
     write_index(state, entry)
 
     with pytest.raises(StackError, match="run-one still run"):
-        remove_state(state)
+        claims.remove_state(state)
 
     assert read_index(state, "run-one") == entry
 
 
+def test_removing_the_state_is_refused_while_a_run_holds_a_slot(state: Path):
+    held = take(run_of(state, "run-one"))
+
+    with pytest.raises(StackError, match=r"run-one still run .* `paddock destroy run-one` first"):
+        claims.remove_state(state)
+
+    assert claims.read_claims(state) == (held,)
+
+
+def test_removing_the_state_waits_for_who_changes_claims(state: Path):
+    with ThreadPoolExecutor(1) as pool:
+        with file_lock(state / "lock"):
+            removal = pool.submit(claims.remove_state, state)
+            with pytest.raises(TimeoutError):
+                removal.result(0.2)
+            assert state.exists()
+        removal.result(10)
+
+    assert not state.exists()
+
+
 def test_removing_the_state_twice_is_no_error(state: Path):
-    remove_state(state)
-    remove_state(state)
+    claims.remove_state(state)
+    claims.remove_state(state)
 
     assert not state.exists()
 

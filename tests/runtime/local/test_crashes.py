@@ -10,9 +10,10 @@ from pathlib import Path
 
 import pytest
 
+from runtime import claims
 from runtime import supervisor_client as client
 from runtime.errors import RunStateError
-from runtime.local_state import LocalRun, read_index, remove_state
+from runtime.local_state import LocalRun, read_index
 from runtime.observe.local import observe, run_processes
 from runtime.processes import is_alive
 from runtime.states import RunState
@@ -99,7 +100,7 @@ def test_a_run_whose_cluster_is_gone_is_told_as_failed(local: Local):
     until_running(local, run)
     os.kill(supervisor_pid(run), signal.SIGKILL)
     wait_for(lambda: not run_processes(run))
-    remove_state(local.state)
+    claims.remove_state(local.state)
 
     record = client.settle_run(run)
 
@@ -134,7 +135,7 @@ def test_release_works_with_the_files_of_the_run_gone(local: Local):
     client.release_run(run)
     with pytest.raises(RunStateError, match="was destroyed"):
         client.check_start(local.request(run))
-    remove_state(local.state)
+    claims.remove_state(local.state)
 
 
 def test_a_run_that_completed_before_its_supervisor_died_has_completed(local: Local):
