@@ -10,10 +10,10 @@ import os
 import signal
 import subprocess
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from threading import Timer
+from threading import Event, Timer
 from typing import Any
 
 import yaml
@@ -172,10 +172,15 @@ def _run(
         errors="replace",
         start_new_session=True,  # the terminal's Ctrl-C reaches us alone; we pass on one SIGINT
     )
-    with process, _watchdog(process):
+    with process, _watchdog(process) as is_late:
         text = _communicate(process, stdin, on_line)
     if process.returncode != 0:
         what = f"pulumi {' '.join(command[:2])}"
+        if is_late.is_set():
+            raise StackError(
+                f"{what} was not done within {_TIMEOUT_S:g} s and was ended: see what it waited "
+                f"for, then run it again, or `paddock destroy` the run\n{text[1]}".rstrip()
+            )
         raise StackError(f"{what} failed with exit code {process.returncode}\n{text[1]}".rstrip())
     return text[0]
 
@@ -211,8 +216,12 @@ def _diagnostics(text: str) -> str:
 
 
 @contextlib.contextmanager
-def _watchdog(process: subprocess.Popen[str]) -> Any:  # noqa: ANN401 - a context manager
+def _watchdog(process: subprocess.Popen[str]) -> Iterator[Event]:
+    """Interrupt the operation at its limit, later kill it; the event tells that it was late."""
+    is_late = Event()
+
     def interrupt() -> None:
+        is_late.set()
         with contextlib.suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGINT)
 
@@ -225,7 +234,7 @@ def _watchdog(process: subprocess.Popen[str]) -> Any:  # noqa: ANN401 - a contex
         timer.daemon = True
         timer.start()
     try:
-        yield
+        yield is_late
     finally:
         for timer in timers:
             timer.cancel()

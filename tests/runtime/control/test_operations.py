@@ -1,0 +1,38 @@
+"""One operation of the engine, played by a script."""
+
+from pathlib import Path
+
+import pytest
+
+from runtime.control import stacks
+from runtime.control.stacks import Project, list_stacks, up
+from runtime.errors import StackError
+
+
+def project_of(folder: Path, script: str) -> Project:
+    """Return a project whose `pulumi` is a shell script."""
+    program = folder / "pulumi"
+    program.write_text(f"#!/bin/sh\n{script}\n")
+    program.chmod(0o755)
+    return Project(path=folder, environment={"PATH": f"{folder}:/usr/bin:/bin"})
+
+
+def test_an_operation_over_its_limit_says_so_and_what_to_do(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    project = project_of(tmp_path, "echo Updating; exec sleep 60")
+    monkeypatch.setattr(stacks, "_TIMEOUT_S", 0.5)
+    lines: list[str] = []
+
+    with pytest.raises(StackError, match=r"not done within 0\.5 s .*`paddock destroy`") as raised:
+        up(project, "one", lines.append)
+
+    assert lines == ["Updating"]
+    assert "exit code" not in str(raised.value)
+
+
+def test_an_operation_that_fails_in_time_says_what_the_engine_said(tmp_path: Path) -> None:
+    project = project_of(tmp_path, "echo no backend >&2; exit 3")
+
+    with pytest.raises(StackError, match="failed with exit code 3\nno backend"):
+        list_stacks(project)
