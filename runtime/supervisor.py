@@ -30,16 +30,7 @@ from runtime.processes import adopt_orphans, end_processes, identify, this_proce
 from runtime.record import advance, over_message, read_record
 from runtime.run_end import write_transition
 from runtime.states import RunState, is_terminal, may_follow
-from runtime.supervisor_wire import (
-    Described,
-    DescribeRequest,
-    Refused,
-    Started,
-    StartRequest,
-    StartRun,
-    Stopping,
-    StopRequest,
-)
+from runtime.supervisor_wire import Described, Refused, Started, StartRequest, StartRun, Stopping
 
 FAILURE_GRACE_S = 5.0
 """Seconds that the other components of a failed run have to end."""
@@ -65,6 +56,7 @@ class Supervisor:
         self._preparing = asyncio.Lock()
         self._wake = asyncio.Event()
         self._end: Transition | None = None
+        self._trouble = ""
         self._asked_at = time.monotonic()
 
     async def supervise(self) -> None:
@@ -106,7 +98,7 @@ class Supervisor:
             request = supervisor_wire.REQUEST.validate_json(line)
         except ValidationError:
             return Refused(code="supervisor", message="not a request")
-        if isinstance(request, DescribeRequest):
+        if isinstance(request, supervisor_wire.DescribeRequest):
             self._asked_at = time.monotonic()
             return Described(
                 pid=os.getpid(),
@@ -114,7 +106,7 @@ class Supervisor:
                 base_port=self._claim.base_port,
                 devices=self._devices,
             )
-        if isinstance(request, StopRequest):
+        if isinstance(request, supervisor_wire.StopRequest):
             self._stop(request.reason)
             return Stopping()
         return await self._start(request)
@@ -204,12 +196,16 @@ class Supervisor:
         if self._end is not None:
             return self._end
         try:
-            return self._observe()
+            transition = self._observe()
         except OSError as error:  # a full disk, say; the next look may do better
-            _LOG.error("the run cannot be looked at: %s", error)
+            if str(error) != self._trouble:  # once, not twice a second
+                self._trouble = str(error)
+                _LOG.error("the run cannot be looked at: %s", error)
             return None
         except PaddockError as error:
             return Transition(state=RunState.STOPPED, reason=f"its record is damaged: {error}")
+        self._trouble = ""
+        return transition
 
     def _observe(self) -> Transition | None:
         record = read_record(self.run.directory.record)
