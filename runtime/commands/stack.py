@@ -30,10 +30,13 @@ stack_app = typer.Typer(no_args_is_help=True, help="Make stacks and their settin
 
 def env() -> None:
     """Print the exports with which plain `pulumi` works: eval "$(paddock env)"."""
-    wanted = {**engine_environment(os.environ), **backend_environment(os.environ)}
+    engine = engine_environment(os.environ)  # without what hides the engine's plugins
+    wanted = {**engine, **backend_environment(os.environ)}
     for name, value in wanted.items():
         if os.environ.get(name) != value:
             typer.echo(f"export {name}={shlex.quote(value)}")
+    for name in sorted(os.environ.keys() - engine.keys()):
+        typer.echo(f"unset {name}")
 
 
 @stack_app.command("new")
