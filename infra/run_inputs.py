@@ -12,6 +12,7 @@ import pulumi
 
 from infra.settings import StackSettings, read_profile, read_volume_path
 from runtime import admission
+from runtime.artifacts import runs_folder
 from runtime.cluster import ClusterProfile
 from runtime.config import DispatchFlags, LoadedConfig, load_config, read_config_file
 from runtime.errors import RefusedError
@@ -95,7 +96,7 @@ def admit(request: RunRequest, loaded: LoadedConfig, plan: RunPlan) -> RunInputs
     capacity = admission.capacity_problem(plan, snapshot)
     if capacity is not None and pulumi.runtime.is_dry_run():
         notices.append(f"capacity: {capacity}")  # a notice only: `create` is what refuses
-    runs = Path(volume, "runs") if volume else Path(profile.runs_path)
+    runs = runs_folder(Path(volume)) if volume else Path(profile.runs_path)
     return RunInputs(
         plan=replace(plan, model_path=snapshot.model_path),
         toml=loaded.text,

@@ -16,6 +16,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 
+def runs_folder(volume: Path) -> Path:
+    """Return the folder of a volume, or of a project, that holds its run directories."""
+    return volume / "runs"
+
+
 @dataclass(frozen=True, slots=True)
 class RunDirectory:
     """The directory of one run."""

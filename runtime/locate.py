@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from runtime import homes, naming
-from runtime.artifacts import RunDirectory
+from runtime.artifacts import RunDirectory, runs_folder
 from runtime.control.stacks import Project, read_settings
 from runtime.errors import NotFoundError, SettingsError, StackError
 from runtime.local_state import LocalRun, read_index
@@ -65,9 +65,10 @@ def _candidates(project: Project, run_id: str) -> Iterator[tuple[Path, Path]]:
     if settings.get("volume"):
         volume = str(settings["volume"])
         path = _settings(project, volume).get("path") or f"volumes/{volume}"
-        yield state_path, (project.path / str(path)).resolve() / "runs" / run_id
-    yield state_path, (project.path / str(described.get("runsPath", "runs"))).resolve() / run_id
-    yield state_path, project.path / "runs" / run_id
+        yield state_path, runs_folder((project.path / str(path)).resolve()) / run_id
+    runs = runs_folder(project.path)
+    yield state_path, (project.path / str(described.get("runsPath", runs))).resolve() / run_id
+    yield state_path, runs / run_id
 
 
 def _settings(project: Project, stack: str) -> dict[str, Any]:

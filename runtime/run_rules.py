@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from runtime.artifacts import RunDirectory
 from runtime.errors import PaddockError
 from runtime.local_state import LocalRun
 from runtime.record import over_message, read_record
@@ -54,7 +55,7 @@ def refusal(before: Inputs, after: Inputs) -> str | None:
             f"{run_id} is at attempt {int(before['attempt'])}, attempt {attempt} is past: "
             f"pulumi config set paddock:attempt {int(before['attempt'])}"
         )
-    record = read_record(Path(after["runPath"]) / "record.json")
+    record = read_record(RunDirectory(Path(after["runPath"])).record)
     if record is not None and record.is_over and record.attempt == attempt:
         return over_message(run_id, attempt, what=f"is over ({record.state})")
     if before and int(before["attempt"]) == attempt:

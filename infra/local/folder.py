@@ -21,9 +21,11 @@ class LocalVolumeProvider(Provider):
         """Make the folder, or adopt the one that is there."""
         from pathlib import Path
 
+        from runtime.artifacts import runs_folder
+
         path = Path(props["path"])
         adopted = path.exists()
-        (path / "runs").mkdir(parents=True, exist_ok=True)
+        runs_folder(path).mkdir(parents=True, exist_ok=True)
         return CreateResult(props["path"], outs={**props, "adopted": adopted})
 
     def diff(self, _id: str, _olds: Props, _news: Props) -> DiffResult:

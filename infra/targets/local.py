@@ -14,6 +14,7 @@ from infra.run_inputs import RunInputs
 from infra.run_spec import RunSpec
 from infra.settings import StackSettings
 from runtime import homes
+from runtime.artifacts import RunDirectory
 from runtime.cluster import ClusterProfile, LocalConnection
 from runtime.launch.components import build_components
 from runtime.launch.local import num_local_ports
@@ -82,7 +83,8 @@ class LocalRun(Component):
         plan = run.plan
         super().__init__("local", "Run", plan.run_id)
         identity = _identity(run)
-        files = {"configs/rl.toml": run.toml, "configs/plan.json": plan_to_json(plan)}
+        inside = RunDirectory(Path())  # files are named from the run directory on
+        files = {str(inside.toml): run.toml, str(inside.plan): plan_to_json(plan)}
         written = RunFiles(
             f"{plan.run_id}-files", {**identity, "files": files}, self.child_opts(spec)
         )
