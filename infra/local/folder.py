@@ -36,9 +36,11 @@ class LocalVolumeProvider(Provider):
     def delete(self, _id: str, _props: Props) -> None:
         """Remove the folder that paddock made; one that was there before is left."""
         import shutil
+        from pathlib import Path
 
-        if not _props.get("adopted"):
-            shutil.rmtree(_props["path"], ignore_errors=True)
+        path = Path(_props["path"])
+        if path.exists() and not _props.get("adopted"):
+            shutil.rmtree(path)  # what cannot be removed is no success: the volume stays in state
 
 
 class LocalVolume(Resource, module="paddock/local", name="Volume"):
