@@ -26,7 +26,7 @@ PREPARE_VARIABLE = "PADDOCK_PREPARE"
 
 _SETTINGS = {
     "cluster": "paddock:cluster",
-    "runPath": "paddock:volume",
+    "runPath": "paddock:volume, or the cluster's paddock:runsPath",
     "gpuType": "paddock:gpuType",
     "imageTag": "paddock:imageTag",
     "nullHarness": "paddock:nullHarness",
