@@ -40,17 +40,17 @@ class RunSpecProvider(Provider):
 
     def create(self, props: Props) -> CreateResult:
         """Claim the run's place and open its record."""
-        from runtime.run_rules import begin_attempt
+        from runtime.run_rules import place_attempt
 
-        begin_attempt(props)
+        place_attempt(props)
         return CreateResult(props["runId"], outs=dict(props))
 
     def update(self, _id: str, _olds: Props, _news: Props) -> UpdateResult:
         """End the old attempt's workloads and free its place, then begin the new attempt."""
-        from runtime.run_rules import begin_attempt, end_attempt
+        from runtime.run_rules import end_attempt, place_attempt
 
         end_attempt(_olds, reason=f"ended for attempt {int(_news['attempt'])}")
-        begin_attempt(_news)
+        place_attempt(_news)
         return UpdateResult(outs=dict(_news))
 
     def delete(self, _id: str, _props: Props) -> None:

@@ -76,7 +76,7 @@ def refusal(before: Inputs, after: Inputs) -> str | None:
     return None
 
 
-def begin_attempt(inputs: Inputs) -> None:
+def place_attempt(inputs: Inputs) -> None:
     """Claim the run's place and start its supervisor; refused where it does not fit."""
     start_run(_start_request(inputs))
 

@@ -64,7 +64,7 @@ def declare_run(run: RunInputs) -> Outputs:
     for notice in run.notices:
         pulumi.log.info(f"notice: {notice}")
     spec = RunSpec(run.plan.run_id, _spec_inputs(run))
-    LocalRun(run, spec)
+    LocalRunComponent(run, spec)
     return {
         "runId": run.plan.run_id,
         "attempt": run.plan.attempt,
@@ -75,7 +75,7 @@ def declare_run(run: RunInputs) -> Outputs:
     }
 
 
-class LocalRun(Component):
+class LocalRunComponent(Component):
     """The workloads of a local run."""
 
     def __init__(self, run: RunInputs, spec: RunSpec) -> None:
