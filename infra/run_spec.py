@@ -55,9 +55,9 @@ class RunSpecProvider(Provider):
 
     def delete(self, _id: str, _props: Props) -> None:
         """End everything that the run still owns, and write its terminal record."""
-        from runtime.run_rules import end_attempt
+        from runtime.run_rules import destroy_run
 
-        end_attempt(_props)
+        destroy_run(_props)
 
 
 class RunSpec(Resource, module="paddock", name="RunSpec"):

@@ -16,8 +16,15 @@ from runtime.local_state import LocalRun, bar_attempt, home_id, read_index, remo
 from runtime.observe.judge import Transition, judge
 from runtime.observe.local import last_lines, observe, plan_facts
 from runtime.processes import ProcessId, end_processes, marked_processes
-from runtime.record import ExitDetails, RunRecord, advance, begin_attempt, read_record
-from runtime.states import RunState, is_terminal
+from runtime.record import (
+    ExitDetails,
+    RunRecord,
+    advance,
+    begin_attempt,
+    read_record,
+    set_aftermath,
+)
+from runtime.states import RunState, Teardown, is_terminal
 from runtime.supervisor_wire import StopRequest, ask, remove_socket
 
 DESTROYED = "destroyed while live"
@@ -28,19 +35,21 @@ _SWEEP_GRACE_S = 5.0
 _POLL_S = 0.05
 
 
-def release_run(run: LocalRun, *, reason: str = DESTROYED) -> None:
+def release_run(run: LocalRun, *, reason: str = DESTROYED, is_destroy: bool = False) -> None:
     """End everything that the run id owns up to this attempt, and bar the attempt from starting.
 
     Works with or without a supervisor, record or run directory; idempotent. A run that was live
-    becomes STOPPED for this reason. Raises SupervisorError naming the pids that will not end.
+    becomes STOPPED for this reason; after a destroy its record says that its teardown is done.
+    Raises SupervisorError naming the pids that will not end.
     """
-    if not (run.state_path / "locks").is_dir():
-        return  # the cluster is gone, and it goes only when nothing runs on it
-    with run_lock(run):
-        _stop_supervisor(run, reason)
-        verdict = _verdict(run)
-        _sweep(run)
-        _write_end(run, verdict or Transition(state=RunState.STOPPED, reason=reason))
+    if (run.state_path / "locks").is_dir():  # a cluster goes only when nothing runs on it
+        with run_lock(run):
+            _stop_supervisor(run, reason)
+            verdict = _verdict(run)
+            _sweep(run)
+            _write_end(run, verdict or Transition(state=RunState.STOPPED, reason=reason))
+    if is_destroy:
+        _write_teardown(run)
 
 
 def settle_run(run: LocalRun) -> RunRecord | None:
@@ -165,3 +174,17 @@ def _write_end(run: LocalRun, transition: Transition) -> None:
         write_transition(run, transition)
     except (PaddockError, OSError):
         bar_attempt(run)
+
+
+def _write_teardown(run: LocalRun) -> None:
+    """Write that nothing of the run is left; no destroy fails for want of a record."""
+    with contextlib.suppress(PaddockError, OSError):
+        record = read_record(run.directory.record)
+        if record is None or not record.is_over or record.teardown is Teardown.DONE:
+            return
+        set_aftermath(
+            run.directory.record,
+            attempt=run.attempt,
+            teardown=Teardown.DONE,
+            expected_version=record.version,
+        )

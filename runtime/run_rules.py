@@ -13,7 +13,7 @@ from runtime.artifacts import RunDirectory
 from runtime.errors import PaddockError
 from runtime.local_state import LocalRun
 from runtime.record import over_message, read_record
-from runtime.supervisor_client import DESTROYED, StartRun, check_start, release_run, start_run
+from runtime.supervisor_client import StartRun, check_start, release_run, start_run
 from runtime.supervisor_wire import PREPARE
 
 Inputs = Mapping[str, Any]  # Any: property values of the resource
@@ -81,9 +81,14 @@ def place_attempt(inputs: Inputs) -> None:
     start_run(_start_request(inputs))
 
 
-def end_attempt(inputs: Inputs, *, reason: str = DESTROYED) -> None:
-    """End everything that the run owns up to this attempt; works from these inputs alone."""
+def end_attempt(inputs: Inputs, *, reason: str) -> None:
+    """End everything that the run owns up to this attempt, for another one to follow."""
     release_run(_local_run(inputs), reason=reason)
+
+
+def destroy_run(inputs: Inputs) -> None:
+    """End everything that the run owns, for good; works from these inputs alone."""
+    release_run(_local_run(inputs), is_destroy=True)
 
 
 def _start_request(inputs: Inputs) -> StartRun:

@@ -102,7 +102,7 @@ def destroy(
         raise NotFoundError(f"no stack and no run {run_id}: `pulumi stack ls` lists the stacks")
     # what a killed `up` left and no state knows
     for owned in _owned(project, run_id, run):
-        release_run(owned)
+        release_run(owned, is_destroy=True)
     console().print(f"{run_id} is destroyed; nothing of it runs")
 
 
