@@ -6,7 +6,7 @@ import pytest
 
 from runtime.control.dispatch import new_stack
 from runtime.record import read_record
-from runtime.states import RunState
+from runtime.states import RunState, Teardown
 from tests.engine.sites import Site
 from tests.waiting import wait_for
 
@@ -51,6 +51,7 @@ def test_a_run_on_a_volume_leaves_its_directory_there(volume: Site) -> None:
     record = read_record(run_path / "record.json")
     assert record is not None
     assert record.state is RunState.COMPLETED
+    assert record.teardown is Teardown.DONE
     assert (run_path / "logs" / "attempt_1" / "orchestrator.log").exists()
     wait_for(lambda: not volume.leftovers())
 
