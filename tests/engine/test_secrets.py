@@ -45,7 +45,7 @@ def live(shared_site: Site, tmp_path_factory: pytest.TempPathFactory) -> Iterato
     printed = []
 
     def run(*command: str, stdin: str | None = None, **extra: str) -> None:
-        printed.append(site.run(*command, stdin=stdin, **extra).text)
+        printed.append(site.run(*command, stdin=stdin, expect=0, **extra).text)
 
     given = {name: VALUES[name] for name in ("CANARY_FLAG", "CANARY_DIGITS")}
     flags = [word for name in given for word in ("-e", name)]

@@ -130,7 +130,7 @@ def test_secret_values_are_in_no_argv_and_encrypted_in_the_settings(
     }
 
     flags = ("-e", "SHELL_KEY", "-e", f"FLAG_KEY={CANARY}-flag", "--env-file", str(env_file))
-    said = new(site, "new-secret", *flags, **extra)
+    said = new(site, "new-secret", *flags, expect=0, **extra)
 
     calls = (recorder / "calls").read_text()
     stored = site.project.settings_file("new-secret").read_text()
