@@ -15,6 +15,10 @@ from runtime import homes
 from runtime.toolchain import engine_environment
 
 _BACKEND = "PULUMI_BACKEND_URL"
+_NO_SIDECARS = "?metadata=skip"
+"""Write no `.attrs` file beside each state file: it is written in place, and an engine killed in
+between leaves it empty, after which the engine refuses every stack of the backend ("EOF")."""
+
 _PASSPHRASE_FILE = "PULUMI_CONFIG_PASSPHRASE_FILE"  # noqa: S105 - a variable's name
 _PASSPHRASE = "PULUMI_CONFIG_PASSPHRASE"  # noqa: S105 - a variable's name
 
@@ -31,7 +35,7 @@ def backend_environment(environ: Mapping[str, str]) -> dict[str, str]:
     home = homes.make_home(environ)
     backend = home / "backend"
     backend.mkdir(mode=0o700, exist_ok=True)
-    chosen = {_BACKEND: f"file://{backend}"}
+    chosen = {_BACKEND: f"file://{backend}{_NO_SIDECARS}"}
     if not (environ.get(_PASSPHRASE_FILE) or _PASSPHRASE in environ):
         chosen[_PASSPHRASE_FILE] = str(_passphrase_file(home))
     return chosen

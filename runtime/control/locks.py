@@ -1,7 +1,7 @@
-"""The locks of a file backend: who holds a stack, and whether that process still lives.
+"""What a killed engine leaves in a file backend: its lock, and half-written sidecar files.
 
-A killed engine leaves its lock; it may be broken only when its owner is proved dead: on this host,
-and no process of that pid that is older than the lock.
+A lock may be broken only when its owner is proved dead: on this host, and no process of that pid
+that is older than the lock.
 """
 
 import json
@@ -36,6 +36,20 @@ def stack_locks(backend: Path, stack: str) -> list[StackLock]:
         except (OSError, ValueError, KeyError, TypeError):
             locks.append(StackLock(pid=0, host="", time=0.0))  # unreadable: its owner is unknown
     return locks
+
+
+def remove_torn_sidecars(backend: Path) -> list[Path]:
+    """Remove the empty `.attrs` files that killed engines left, and return them.
+
+    With one of them the engine reads no stack of the backend ("EOF"). They hold a content type
+    only, so one that a living engine is just writing is not missed either.
+    """
+    folder = backend / ".pulumi"
+    found = [*folder.glob("stacks/**/*.attrs"), *folder.glob("locks/**/*.attrs")]
+    torn = [path for path in found if path.stat().st_size == 0]
+    for path in torn:
+        path.unlink(missing_ok=True)
+    return torn
 
 
 def is_owner_dead(lock: StackLock) -> bool:

@@ -20,7 +20,7 @@ import yaml
 
 from runtime import naming
 from runtime.control.backend import file_backend
-from runtime.control.locks import is_owner_dead, stack_locks
+from runtime.control.locks import is_owner_dead, remove_torn_sidecars, stack_locks
 from runtime.errors import NotFoundError, StackError
 
 OnLine = Callable[[str], None]
@@ -44,7 +44,13 @@ class Project:
 
 
 def list_stacks(project: Project) -> list[str]:
-    """Return the names of the project's stacks in the backend."""
+    """Return the names of the project's stacks in the backend.
+
+    Every command asks this first, so what a killed engine left half-written is removed here.
+    """
+    backend = file_backend(project.environment)
+    if backend is not None:
+        remove_torn_sidecars(backend)
     answer = _run(project, ["stack", "ls", "--json"])
     return [str(stack["name"]).rsplit("/", 1)[-1] for stack in json.loads(answer or "[]")]
 

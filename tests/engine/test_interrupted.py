@@ -5,12 +5,14 @@ import os
 import signal
 import subprocess
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
+from runtime.control.stacks import list_stacks
 from runtime.observe.local import run_processes
 from runtime.processes import identify
-from tests.engine.sites import Site
+from tests.engine.sites import Site, make_site
 from tests.waiting import wait_for
 
 pytestmark = pytest.mark.engine
@@ -111,3 +113,17 @@ def test_language_host_and_providers_end_with_their_engine(site: Site) -> None:
 
     assert identify(site.supervisor(run)) is not None
     site.paddock("destroy", "hosted")
+
+
+def test_a_torn_sidecar_of_a_plain_file_backend_stops_no_command(tmp_path: Path) -> None:
+    backend = tmp_path / "theirs"
+    backend.mkdir()
+    extra = {"PULUMI_BACKEND_URL": backend.as_uri(), "PULUMI_CONFIG_PASSPHRASE": "known"}
+    site = make_site(tmp_path / "site", extra=extra)
+    sidecar = backend / ".pulumi/stacks/paddock" / f"{site.cluster}.json.attrs"
+    sidecar.write_bytes(b"")  # as a kill -9 of the engine leaves it, now and then
+    assert "EOF" in site.pulumi("stack", "ls", expect=None).text
+
+    assert list_stacks(site.project) == [site.cluster]
+
+    assert site.cluster in site.pulumi("stack", "ls").out

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from runtime.control.backend import backend_environment, file_backend
+from runtime.control.locks import remove_torn_sidecars
 
 
 @pytest.fixture
@@ -76,3 +77,24 @@ def test_the_folder_of_a_file_backend_is_found_by_url_and_by_login(
 
     assert file_backend(environ) == tmp_path / "logged-in"
     assert file_backend({**environ, "PULUMI_BACKEND_URL": url}) == tmp_path / "named"
+
+
+def test_only_empty_sidecars_of_stacks_and_locks_are_removed(tmp_path: Path) -> None:
+    stacks = tmp_path / ".pulumi" / "stacks" / "paddock"
+    locks = tmp_path / ".pulumi" / "locks" / "organization" / "paddock" / "run-1"
+    for folder in (stacks, locks):
+        folder.mkdir(parents=True)
+        (folder / "torn.json").write_text("{}")
+        (folder / "torn.json.attrs").touch()
+        (folder / "whole.json.attrs").write_text("{}")
+    (stacks / "empty.json").touch()
+
+    removed = remove_torn_sidecars(tmp_path)
+
+    assert {path.parent for path in removed} == {stacks, locks}
+    left = sorted(path.name for path in stacks.iterdir())
+    assert left == ["empty.json", "torn.json", "whole.json.attrs"]
+
+
+def test_the_backend_that_is_made_writes_no_sidecars(environ: dict[str, str]) -> None:
+    assert backend_environment(environ)["PULUMI_BACKEND_URL"].endswith("?metadata=skip")
