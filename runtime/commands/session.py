@@ -23,6 +23,9 @@ class Output(StrEnum):
     JSON = "json"
 
 
+_WIDE = 240
+"""Columns of a table that goes into a pipe or a file."""
+
 OutputOption = Annotated[Output, typer.Option("--output", "-o", help="text or json")]
 RunArgument = Annotated[str, typer.Argument(help="id of the run, which is its stack's name")]
 
@@ -59,8 +62,9 @@ def print_json(value: Any) -> None:  # noqa: ANN401 - any JSON value
 
 
 def console() -> Console:
-    """Return the console for text results."""
-    return Console(highlight=False, soft_wrap=True)
+    """Return the console for text results; one that is no terminal cuts no cell of a table."""
+    width = None if sys.stdout.isatty() else _WIDE
+    return Console(highlight=False, soft_wrap=True, width=width)
 
 
 def say(text: str) -> None:
