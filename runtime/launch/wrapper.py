@@ -24,6 +24,8 @@ GRACE_S = 10.0
 TRAINER_GRACE_S = 60.0
 LOOK_S = 0.5
 INDEX_S = 1.0
+DYING_S = 0.1
+DEAD = ([], ["Z"], ["X"])
 MAX_HELD_STDOUT = 1 << 20
 END_MARK = b"Orchestrator finished."
 ORCHESTRATOR = "orchestrator"
@@ -230,6 +232,7 @@ class Wrapper:
             if now >= look_at:
                 look_at = now + LOOK_S
                 self._peers.look()
+                self._look_at_supervisor()  # after the peers: they end for the same reason
                 self._end(self._peers.reason_to_end(self._options.trainer_grace_s))
             if self._kill_at is not None and now >= self._kill_at:
                 self._signal_component(signal.SIGKILL)
@@ -257,10 +260,24 @@ class Wrapper:
     def _take_signal(self, number: int) -> None:
         if number == signal.SIGCHLD:
             return
-        if self._options.supervisor and os.getppid() != self._parent:
-            self._end("the supervisor died", code=143)
+        self._look_at_supervisor(patience_s=DYING_S)
         name = signal.Signals(number).name
         self._end(f"it was asked to by {name}", number=number, code=128 + number)
+
+    def _look_at_supervisor(self, patience_s: float = 0.0) -> None:
+        """End the component if the supervisor is gone; a dying one is given time to be gone.
+
+        The death signal comes when the supervisor's first thread ends, and until its last one has
+        ended it is still the parent.
+        """
+        if not self._options.supervisor:
+            return
+        deadline = time.monotonic() + patience_s
+        while os.getppid() == self._parent and process_fields(self._parent)[:1] not in DEAD:
+            if time.monotonic() >= deadline:
+                return
+            time.sleep(0.005)
+        self._end("the supervisor died", code=143)
 
     def _end(self, reason: str, *, number: int = signal.SIGTERM, code: int = 0) -> None:
         if not reason or self._end_reason or self._wait_status is not None:

@@ -87,7 +87,7 @@ def test_a_killed_supervisor_ends_its_components_and_is_said(local: Local):
     os.kill(supervisor_pid(run), signal.SIGKILL)
 
     wait_for(lambda: not run_processes(run))
-    assert all(one.reason == "the supervisor died" for one in observe(run).components)
+    assert {one.reason for one in observe(run).components} == {"the supervisor died"}
     record = client.settle_run(run)
     assert record is not None
     assert record.state is RunState.FAILED
