@@ -12,6 +12,7 @@ import typer
 from rich.table import Table
 
 from runtime import admission, gpus, homes, limits, models
+from runtime.artifacts import runs_folder
 from runtime.cluster import ClusterProfile, parse_profile
 from runtime.commands.session import (
     Output,
@@ -66,12 +67,13 @@ def plan(
         allow_unknown_fields=profile.allow_unknown_fields if profile else False,
     )
     made = build_plan(loaded, run_id=_PREVIEW_RUN_ID, profile=profile)
+    folder = _volume_path(volume, profile)
     snapshot = None
     if profile is not None:
         snapshot = take_snapshot(
             made,
             profile,
-            volume_path=_volume_path(volume, profile),
+            volume_path=folder,
             requested_environments=environment or (),
             secret_names=frozenset(values),
         )
@@ -86,8 +88,8 @@ def plan(
         full = admission.capacity_problem(made, snapshot)
         notices += [f"capacity: {full}"] if full else []
     not_checked = admission.NOT_CHECKED if profile is None else ()
-    runs = profile.runs_path if profile else "runs"
-    run_path = f"{f'{volume}/runs' if volume else runs}/{_PREVIEW_RUN_ID}"
+    runs = runs_folder(Path(folder)) if folder else Path(profile.runs_path if profile else "runs")
+    run_path = str(runs / _PREVIEW_RUN_ID)
     report = plan_report(made, run_path=run_path, notices=notices, not_checked=not_checked)
     if output is Output.JSON:
         print_json(report)
@@ -172,9 +174,9 @@ def read_profile(cluster: str) -> ClusterProfile:
     return parse_profile(found, cluster=cluster)
 
 
-def _volume_path(volume: str | None, profile: ClusterProfile) -> str | None:
+def _volume_path(volume: str | None, profile: ClusterProfile | None) -> str | None:
     """Return the folder of a volume stack of a local cluster; any other text as it stands."""
-    if volume is None or profile.target != "local" or "/" in volume:
+    if volume is None or profile is None or profile.target != "local" or "/" in volume:
         return volume
     project = open_project()
     if volume not in stacks.list_stacks(project):

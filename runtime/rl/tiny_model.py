@@ -18,6 +18,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from runtime import homes
+from runtime.cluster import models_folder
 
 NAME = "tiny-qwen3"
 
@@ -52,7 +53,7 @@ class Recipe:
 
 def tiny_model_path(cache: Path, recipe: Recipe | None = None) -> Path:
     """Return where the model of a recipe lies, whether it is there or not."""
-    return cache / "models" / f"{NAME}-{(recipe or Recipe()).digest}"
+    return models_folder(str(cache)) / f"{NAME}-{(recipe or Recipe()).digest}"
 
 
 def ensure_tiny_model(
