@@ -2,14 +2,17 @@
 PYTHON ?= python3
 ROUNDS ?= 50
 
-.PHONY: help setup demo test lint crash bench lock
+.PHONY: help setup setup-kubernetes demo test lint crash cluster cluster-stop bench lock
 .DEFAULT_GOAL := help
 
 help:  ## list the tasks
-	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 12
+	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 18
 
 setup:  ## make .venv and find or build the Pulumi engine
 	@$(PYTHON) -m toolchain.setup
+
+setup-kubernetes: setup  ## build Pulumi's Kubernetes plugin, where no official Pulumi downloads it
+	@$(PYTHON) -m toolchain.setup kubernetes
 
 demo: setup  ## run the hosted service's example here to its end, and print its curve
 	@.venv/bin/paddock demo
@@ -22,6 +25,12 @@ lint: setup  ## ruff, import contracts, the tree's rules, the wheel, pyright
 
 crash: setup  ## kill runs at random moments, ROUNDS=50 times, and look for what is left
 	@PADDOCK_CRASH_ROUNDS=$(ROUNDS) .venv/bin/python -m pytest -m "crash and not e2e" -s
+
+cluster: setup  ## a real Kubernetes cluster on this machine, for tests; prints its KUBECONFIG
+	@.venv/bin/python -m tests.testbed start
+
+cluster-stop:  ## end that cluster and remove all that it left
+	@.venv/bin/python -m tests.testbed stop
 
 bench: setup  ## seconds to read and plan each example config, against prime-rl's own loader
 	@.venv/bin/python -m bench.config

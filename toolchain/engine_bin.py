@@ -23,7 +23,7 @@ EXECUTABLES = {
 def install_engine(*, engine: Path, version: str, bin_dir: Path, python: Path) -> None:
     """Make the folder complete; a process that runs from an older file is not disturbed."""
     bin_dir.mkdir(parents=True, exist_ok=True)
-    _put_engine(engine, bin_dir / "pulumi")
+    place_executable(engine, bin_dir / "pulumi")
     for name, module in EXECUTABLES.items():
         _write(bin_dir / name, render_executable(python=python, module=module), mode=0o755)
     marker = json.dumps({"engine": str(engine), "version": version}) + "\n"
@@ -39,18 +39,18 @@ def render_executable(*, python: Path, module: tuple[str, ...]) -> str:
     return f'#!/bin/sh\nexec {words} "$@"\n'
 
 
-def _put_engine(engine: Path, target: Path) -> None:
-    """Link the engine, or copy it where the cache is another file system.
+def place_executable(built: Path, target: Path) -> None:
+    """Link a built executable, or copy it where the cache is another file system.
 
-    A symbolic link would not do: the engine follows it and looks for its host there.
+    A symbolic link would not do: the engine follows its own and looks for its host there.
     """
-    if target.exists() and target.samefile(engine):
+    if target.exists() and target.samefile(built):
         return
     partial = target.with_name(f"{target.name}.partial-{os.getpid()}")
     try:
-        os.link(engine, partial)
+        os.link(built, partial)
     except OSError:
-        shutil.copy2(engine, partial)
+        shutil.copy2(built, partial)
     partial.replace(target)
 
 

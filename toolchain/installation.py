@@ -55,7 +55,7 @@ class Layout:
 def install() -> int:
     """Set this checkout up and return the exit code; errors are printed, not raised."""
     started = time.monotonic()
-    layout = _layout()
+    layout = find_layout()
     try:
         with _only_setup(layout.checkout):
             changed = _install(layout)
@@ -70,7 +70,7 @@ def install() -> int:
     return 0
 
 
-def _layout() -> Layout:
+def find_layout() -> Layout:
     environment = dict(os.environ)
     environment.setdefault("HOME", str(Path.home()))  # Go and uv derive their caches from it
     environment.setdefault("UV_SYSTEM_CERTS", "true")  # a company's proxy is known to the system

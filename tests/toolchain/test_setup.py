@@ -8,9 +8,9 @@ import pytest
 
 from runtime.errors import SetupError
 from runtime.toolchain import Engine
-from toolchain import engine_build, installation, progress, setup
+from toolchain import engine_build, go_build, installation, progress, setup
 from toolchain.engine_bin import install_engine, render_executable
-from toolchain.engine_build import build_engine, check_go, parse_go_version
+from toolchain.engine_build import build_engine
 from toolchain.installation import Layout
 
 ENGINE_MODULE = Path(engine_build.__file__).parent / "engine"
@@ -21,32 +21,14 @@ def test_another_platform_is_refused_at_once(
 ) -> None:
     monkeypatch.setattr(sys, "platform", "darwin")
 
-    assert setup.main() == 1
+    assert setup.main([]) == 1
     assert "supports Linux only, and this is darwin" in capsys.readouterr().err
-
-
-@pytest.mark.parametrize(
-    ("found", "go_toolchain"),
-    [("go1.26.8", "local"), ("go1.26", "local"), ("go1.27rc1", "local"), ("go1.24.1", "auto")],
-)
-def test_a_go_that_can_build_or_fetch_is_taken(found: str, go_toolchain: str) -> None:
-    check_go(found=found, go_toolchain=go_toolchain, wanted="1.26")
-
-
-@pytest.mark.parametrize(("found", "go_toolchain"), [("go1.25.9", "local"), ("go1.20", "auto")])
-def test_a_go_that_cannot_is_refused_with_the_fix(found: str, go_toolchain: str) -> None:
-    with pytest.raises(SetupError, match=r"needs Go 1\.26 or newer.*install a newer Go"):
-        check_go(found=found, go_toolchain=go_toolchain, wanted="1.26")
-
-
-def test_a_go_version_is_its_numbers() -> None:
-    assert parse_go_version("go1.26.8") == (1, 26, 8)
 
 
 def test_a_machine_without_go_is_told_what_to_install(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(engine_build, "GO_DIRS", ())
+    monkeypatch.setattr(go_build, "GO_DIRS", ())
 
     with pytest.raises(SetupError, match="install Pulumi"):
         build_engine(
@@ -55,8 +37,7 @@ def test_a_machine_without_go_is_told_what_to_install(
 
 
 def test_a_cached_engine_needs_no_go(tmp_path: Path) -> None:
-    version = engine_build.engine_version(ENGINE_MODULE)
-    folder = tmp_path / "engine" / f"{version}-{engine_build._digest(ENGINE_MODULE)}"
+    folder = go_build.built_folder(engine_build.engine_module(ENGINE_MODULE), tmp_path)
     folder.mkdir(parents=True)
     (folder / "pulumi").touch()
 
@@ -70,7 +51,7 @@ def test_an_official_pulumi_is_used_and_nothing_is_built(
 ) -> None:
     official = Engine(pulumi=tmp_path / "pulumi", bin_dirs=(tmp_path,), official=True)
     layout = Layout(
-        checkout=installation._layout().checkout, cache_dir=tmp_path / "cache", environment={}
+        checkout=installation.find_layout().checkout, cache_dir=tmp_path / "cache", environment={}
     )
     monkeypatch.setattr(Layout, "venv", tmp_path / "venv")
     layout.venv.mkdir()
@@ -135,7 +116,7 @@ def test_a_long_step_says_how_far_it_is(
 
 
 def test_the_digest_follows_the_lock(tmp_path: Path) -> None:
-    checkout = installation._layout().checkout
+    checkout = installation.find_layout().checkout
     (tmp_path / "toolchain" / "engine").mkdir(parents=True)
     for name in ("requirements.lock", "pyproject.toml"):
         (tmp_path / name).write_bytes((checkout / name).read_bytes())
@@ -151,7 +132,7 @@ def test_the_digest_follows_the_lock(tmp_path: Path) -> None:
 
 
 def test_the_lock_names_no_host() -> None:
-    text = (installation._layout().checkout / "requirements.lock").read_text()
+    text = (installation.find_layout().checkout / "requirements.lock").read_text()
 
     assert "://" not in text
     assert "--index-url" not in text
