@@ -16,6 +16,82 @@ class _Profile(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
 
 
+class Toleration(_Profile):
+    """A toleration of a pod, in Kubernetes' own words."""
+
+    key: str | None = None
+    """Taint key; none with operator Exists: every taint."""
+    operator: Literal["Exists", "Equal"] = "Exists"
+    """How the value is compared."""
+    value: str | None = None
+    """Taint value, with operator Equal."""
+    effect: Literal["NoSchedule", "PreferNoSchedule", "NoExecute"] | None = None
+    """Taint effect; none: every effect."""
+
+    def manifest(self) -> dict[str, str]:
+        """Return the toleration as it stands in a pod."""
+        return self.model_dump(exclude_none=True)
+
+
+class FilesOffer(_Profile):
+    """The `files` Deployment through which run directories are read from outside the cluster."""
+
+    selector: dict[str, str]
+    """Labels of its pods."""
+    port: Annotated[int, Field(ge=1, le=65_535)]
+    """Port of the server in the pod."""
+    secret: str
+    """Secret whose key `token` opens it."""
+
+
+class NodeClass(_Profile):
+    """The Karpenter node class that a run's NodePool refers to."""
+
+    group: str
+    """API group, for example karpenter.k8s.aws."""
+    kind: str
+    """Kind, for example EC2NodeClass."""
+    name: str
+    """Name of the object."""
+
+
+class KubernetesOffer(_Profile):
+    """What pods on a cluster are made with: image, claims, and the add-ons that are there."""
+
+    image_repository: str
+    """Repository of prime-rl's image, without tag or digest."""
+    image_pull_secrets: tuple[str, ...] = ()
+    """Names of the Secrets that pull it."""
+    run_claim: str
+    """PersistentVolumeClaim of the default run volume."""
+    models_claim: str | None = None
+    """PersistentVolumeClaim of the model cache, or none."""
+    models_read_only: bool = False
+    """Whether runs mount the model cache read-only; then they stay offline."""
+    tolerations: tuple[Toleration, ...] = ()
+    """Tolerations of every pod of a run."""
+    priority_class: str | None = None
+    """PriorityClass of the pods of a run."""
+    jobset: bool = False
+    """Whether the cluster serves JobSet."""
+    queue_api: str | None = None
+    """API version of Kueue, or none."""
+    gang_api: str | None = None
+    """API version of native gang scheduling, or none."""
+    node_class: NodeClass | None = None
+    """Karpenter's node class for the node pools of runs; none: nodes are reserved."""
+    exclusive_label: str | None = None
+    """Node label that must carry the run's id where a run claims nodes for itself, or none."""
+    files: FilesOffer | None = None
+    """The `files` Deployment, or none."""
+    run_as_user: Annotated[int, Field(ge=1)] = 1000
+    """User of the containers. Source: prime-rl's image, appuser."""
+    fs_group: Annotated[int, Field(ge=1)] = 1000
+    """Group that owns what the volumes mount."""
+    num_processes_per_node: Annotated[int, Field(ge=1)] | None = None
+    """Test setting: processes of a GPU pod, instead of one a GPU; none in production."""
+
+
 class GpuOffer(_Profile):
     """One GPU type of a cluster; counts are what exists, not what is free."""
 
@@ -27,6 +103,23 @@ class GpuOffer(_Profile):
     """GPUs (local: slots) of each node."""
     price_usd_per_hour: Annotated[float, Field(ge=0)]
     """Price of one GPU for one hour."""
+
+    node_selector: dict[str, str] = {}
+    """Labels that select the nodes of this type (kubernetes)."""
+    tolerations: tuple[Toleration, ...] = ()
+    """Tolerations that its nodes ask for (kubernetes)."""
+    cpu_per_node: Annotated[float, Field(gt=0)] | None = None
+    """Allocatable CPUs of each node, of the smallest where they differ (kubernetes)."""
+    memory_gib_per_node: Annotated[float, Field(gt=0)] | None = None
+    """Allocatable memory of each node in GiB, of the smallest where they differ (kubernetes)."""
+    ephemeral_gib_per_node: Annotated[float, Field(gt=0)] | None = None
+    """Allocatable ephemeral storage of each node in GiB (kubernetes)."""
+    rdma_resource: str | None = None
+    """Extended resource of the RDMA devices, as the nodes name it (kubernetes)."""
+    rdma_per_node: Annotated[int, Field(ge=0)] = 0
+    """RDMA devices of each node."""
+    hugepages_2mi_per_node: Annotated[int, Field(ge=0)] = 0
+    """Pre-allocated 2 MiB pages of each node, in MiB."""
 
     @property
     def num_gpus(self) -> int:
@@ -51,7 +144,7 @@ class KubernetesConnection(_Profile):
     type: Literal["kubernetes"] = "kubernetes"
     """Tag of the union."""
     context: str
-    """Name of the kubeconfig context."""
+    """Name of the kubeconfig context; `in-cluster` inside a pod: its service account."""
     namespace: str
     """Namespace of the runs."""
 
@@ -91,6 +184,8 @@ class ClusterProfile(_Profile):
     server."""
     queue: str | None = None
     """Name of the Kueue LocalQueue; none where nothing queues."""
+    kubernetes: KubernetesOffer | None = None
+    """What pods are made with; none on the local target."""
 
     @property
     def target(self) -> str:

@@ -8,7 +8,8 @@ import yaml
 
 from runtime.stack_settings import (
     SECRET_KEYS,
-    ClusterSettings,
+    KubernetesClusterSettings,
+    LocalClusterSettings,
     RunSettings,
     VolumeSettings,
     parse_settings,
@@ -33,7 +34,8 @@ def test_links_lead_to_files_of_the_tree(path: Path) -> None:
     ("heading", "model", "more"),
     [
         ("Keys of a run", RunSettings, SECRET_KEYS),
-        ("Keys of a cluster", ClusterSettings, frozenset()),
+        ("Keys of a cluster", LocalClusterSettings, frozenset()),
+        ("Keys of a Kubernetes cluster", KubernetesClusterSettings, frozenset()),
         ("Keys of a volume", VolumeSettings, frozenset()),
     ],
 )

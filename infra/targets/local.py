@@ -20,12 +20,12 @@ from runtime.launch.components import build_components
 from runtime.launch.local import num_local_ports
 from runtime.observe.devices import find_devices, local_offers
 from runtime.plan import plan_to_json
-from runtime.stack_settings import ClusterSettings, VolumeSettings
+from runtime.stack_settings import LocalClusterSettings, VolumeSettings
 
 Outputs = dict[str, Any]  # Any: pulumi.Input values of stack outputs
 
 
-def declare_cluster(settings: StackSettings, body: ClusterSettings) -> Outputs:
+def declare_cluster(settings: StackSettings, body: LocalClusterSettings) -> Outputs:
     """Declare the state directory with its slots; export the ClusterProfile."""
     state_path = (
         settings.root / body.state_path if body.state_path else homes.state_path(settings.stack)

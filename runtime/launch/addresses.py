@@ -7,7 +7,7 @@ read it and never compute an address of their own.
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from runtime import naming
+from runtime import naming, pod_names
 from runtime.launch.components import HTTP, Component
 from runtime.plan import RunPlan
 
@@ -49,10 +49,15 @@ def local_addresses(components: tuple[Component, ...], base_port: int) -> Addres
 
 
 def pod_addresses(plan: RunPlan, components: tuple[Component, ...]) -> AddressBook:
-    """Return the addresses of a run of pods: one DNS name a pod, prime-rl's own port numbers."""
+    """Return the addresses of a run of pods: one DNS name a pod, prime-rl's own port numbers.
+
+    The name is relative to the namespace, which the pod's own search domains add.
+    """
+    service = pod_names.workload_name(plan.run_id, plan.attempt)
     return {
         (component.name, port.name): Address(
-            host=naming.slug(f"{plan.run_id}-{component.name}"), port=port.number
+            host=f"{pod_names.host_name(plan.run_id, plan.attempt, component)}.{service}",
+            port=port.number,
         )
         for component in components
         for port in component.ports

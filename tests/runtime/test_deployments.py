@@ -59,9 +59,11 @@ def test_admin_urls_go_pod_by_pod_and_rank_by_rank() -> None:
     wiring = plan_wiring(shape("replicas"))
 
     assert wiring.admin_urls == tuple(
-        f"http://run-1-inference-{pod}:{port}/v1" for pod in range(3) for port in (8100, 8101)
+        f"http://run-1-1-inference-{pod}-0.run-1-1:{port}/v1"
+        for pod in range(3)
+        for port in (8100, 8101)
     )
-    assert wiring.base_url == "http://run-1-router:8000/v1"
+    assert wiring.base_url == "http://run-1-1-router-0-0.run-1-1:8000/v1"
 
 
 def test_prefill_comes_before_decode_in_each_replica() -> None:
@@ -69,12 +71,14 @@ def test_prefill_comes_before_decode_in_each_replica() -> None:
 
     a_replica = ["prefill"] * 2 + ["decode"] * 4
     assert list(wiring.admin_roles) == a_replica * 2
-    hosts = [url.removeprefix("http://run-1-inference-") for url in wiring.admin_urls]
+    hosts = [
+        url.removeprefix("http://run-1-1-").replace(".run-1-1", "") for url in wiring.admin_urls
+    ]
     assert hosts == [
-        *("prefill-0:8100/v1", "prefill-0:8101/v1"),
-        *("decode-0:8200/v1", "decode-0:8201/v1", "decode-1:8200/v1", "decode-1:8201/v1"),
-        *("prefill-1:8100/v1", "prefill-1:8101/v1"),
-        *("decode-2:8200/v1", "decode-2:8201/v1", "decode-3:8200/v1", "decode-3:8201/v1"),
+        *("prefill-0-0:8100/v1", "prefill-0-0:8101/v1"),
+        *("decode-0-0:8200/v1", "decode-0-0:8201/v1", "decode-0-1:8200/v1", "decode-0-1:8201/v1"),
+        *("prefill-1-0:8100/v1", "prefill-1-0:8101/v1"),
+        *("decode-1-0:8200/v1", "decode-1-0:8201/v1", "decode-1-1:8200/v1", "decode-1-1:8201/v1"),
     ]
 
 
@@ -117,7 +121,7 @@ def test_expert_groups_are_a_replica_with_one_head() -> None:
         (command.overrides["data_parallel_rank"], command.overrides["data_parallel_address"])
         for _, command in commands
     ]
-    heads = ["run-1-inference-0"] * 4 + ["run-1-inference-2"] * 4
+    heads = [f"run-1-1-inference-{replica}-0.run-1-1" for replica in (0, 1) for _ in range(4)]
     assert ranks == list(zip([0, 1, 2, 3] * 2, heads, strict=True))
     for _, command in commands:
         argv = command.argv
@@ -150,7 +154,7 @@ def test_a_single_engine_is_asked_without_a_router() -> None:
     plan = shape("single_node")
 
     assert plan.role("router") is None
-    assert plan_wiring(plan).base_url == "http://run-1-inference-0:8100/v1"
+    assert plan_wiring(plan).base_url == "http://run-1-1-inference-0-0.run-1-1:8100/v1"
 
 
 def test_nccl_and_zmq_are_bound_by_one_side_and_called_by_name_from_the_others() -> None:
@@ -158,8 +162,14 @@ def test_nccl_and_zmq_are_bound_by_one_side_and_called_by_name_from_the_others()
 
     assert wiring.weights is not None
     assert wiring.rollouts is not None
-    assert (wiring.weights.bind, wiring.weights.connect) == ("0.0.0.0", "run-1-trainer-0")
-    assert (wiring.rollouts.bind, wiring.rollouts.connect) == ("0.0.0.0", "run-1-orchestrator")
+    assert (wiring.weights.bind, wiring.weights.connect) == (
+        "0.0.0.0",
+        "run-1-1-trainer-0-0.run-1-1",
+    )
+    assert (wiring.rollouts.bind, wiring.rollouts.connect) == (
+        "0.0.0.0",
+        "run-1-1-orchestrator-0-0.run-1-1",
+    )
 
 
 def test_files_replace_both_sockets() -> None:
@@ -225,9 +235,9 @@ env.taskset.id = "reverse-text"
     plan = plan_of("", more)
 
     assert plan_wiring(plan).env_servers == {
-        ("train", "reverse-text"): "tcp://run-1-env-train-reverse-text:5000",
-        ("train", "third"): "tcp://run-1-env-train-third:5002",
-        ("eval", "reverse-text"): "tcp://run-1-env-eval-reverse-text:5003",
+        ("train", "reverse-text"): "tcp://run-1-1-env-train-reverse-text-0-0.run-1-1:5000",
+        ("train", "third"): "tcp://run-1-1-env-train-third-0-0.run-1-1:5002",
+        ("eval", "reverse-text"): "tcp://run-1-1-env-eval-reverse-text-0-0.run-1-1:5003",
     }
     assert [(one.path, one.url) for one in plan.endpoints] == [
         ("orchestrator.train.source[1].serve.address", "tcp://envs.example:5555")

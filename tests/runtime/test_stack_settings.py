@@ -8,7 +8,8 @@ from pydantic.alias_generators import to_camel
 
 from runtime.errors import SettingsError
 from runtime.stack_settings import (
-    ClusterSettings,
+    KubernetesClusterSettings,
+    LocalClusterSettings,
     RunSettings,
     VolumeSettings,
     parse_settings,
@@ -59,7 +60,7 @@ def test_a_run_stack_is_named_like_a_run_id() -> None:
 def test_a_cluster_defaults_to_the_local_target() -> None:
     settings = parse_settings({"kind": "cluster"}, stack="local")
 
-    assert isinstance(settings, ClusterSettings)
+    assert isinstance(settings, LocalClusterSettings)
     assert settings.target == "local"
 
 
@@ -67,7 +68,12 @@ def test_every_setting_is_declared_in_the_project_with_an_empty_default() -> Non
     project = yaml.safe_load((Path(__file__).resolve().parents[2] / "Pulumi.yaml").read_text())
     fields = {
         to_camel(name)
-        for model in (ClusterSettings, VolumeSettings, RunSettings)
+        for model in (
+            LocalClusterSettings,
+            KubernetesClusterSettings,
+            VolumeSettings,
+            RunSettings,
+        )
         for name in model.model_fields
     }
 
@@ -75,3 +81,30 @@ def test_every_setting_is_declared_in_the_project_with_an_empty_default() -> Non
 
     assert set(declared) == {f"paddock:{name}" for name in fields}
     assert all(key["type"] == "string" and key["default"] == "" for key in declared.values())
+
+
+def test_json_settings_may_come_as_text() -> None:
+    values = {
+        "kind": "cluster",
+        "target": "kubernetes",
+        "context": "lab",
+        "tolerations": '[{"key": "nvidia.com/gpu"}]',
+        "pricesUsdPerHour": '{"H200_141GB": 3.5}',
+    }
+
+    settings = parse_settings(values, stack="lab")
+
+    assert isinstance(settings, KubernetesClusterSettings)
+    assert settings.tolerations[0].key == "nvidia.com/gpu"
+    assert settings.prices_usd_per_hour == {"H200_141GB": 3.5}
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [("tolerations", "{"), ("namespace", "Not_One"), ("target", "moon"), ("slots", 4)],
+)
+def test_a_wrong_kubernetes_setting_is_named(key: str, value: object) -> None:
+    values = {"kind": "cluster", "target": "kubernetes", "context": "lab", key: value}
+
+    with pytest.raises(SettingsError, match=f"paddock:{key}"):
+        parse_settings(values, stack="lab")
