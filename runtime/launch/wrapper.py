@@ -3,10 +3,14 @@
 A program of its own in one file, Python 3.10 and the standard library only, since it is mounted
 alone into images that have no paddock. It knows its component, the run directory and the peers'
 status files; it judges no run. Nothing that it writes holds a value of the component's environment.
+In a pod it is process 1, and leaves its verdict in the termination log, which the pod's status
+carries: so a run can be judged without reading the volume.
 """
 
 import argparse
+import contextlib
 import ctypes
+import errno
 import json
 import os
 import select
@@ -32,6 +36,9 @@ ORCHESTRATOR = "orchestrator"
 TRAINER = "trainer"
 ENV_RUN_MARK = "PADDOCK_RUN_MARK"
 ENV_COMPONENT = "PADDOCK_COMPONENT"
+CLEANED = ".cleaned"
+REOPEN_S = 1.0
+MAX_TERMINATION_BYTES = 4096  # what kubelet keeps
 
 _PR_SET_PDEATHSIG = 1
 _PR_SET_CHILD_SUBREAPER = 36
@@ -42,26 +49,44 @@ class Log:
     """The component's log, its index of `unix_time offset` at line starts, and the own stdout."""
 
     def __init__(self, path: Path) -> None:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT
-        self._log = os.open(path, flags, 0o644)
-        self._index = os.open(f"{path}.idx", flags, 0o644)
-        self._offset = os.fstat(self._log).st_size
+        self._path = path
+        self._files: dict[str, int] = {}
+        self._opened_at = float("-inf")
+        self._offset = 0
         self._at_line_start = True
         self._indexed_at = 0.0
         self._held = bytearray()
         self._tail = b""
         self.has_end_mark = False
         self.error = ""
+        self._open()
+
+    def _open(self) -> None:
+        """Open what is not open; a volume that is away is tried again, once in REOPEN_S."""
+        now = time.monotonic()
+        if now - self._opened_at < REOPEN_S:
+            return
+        self._opened_at = now
+        flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT
+        try:
+            self._path.parent.mkdir(parents=True, exist_ok=True)
+            for suffix in {"", ".idx"} - self._files.keys():
+                self._files[suffix] = os.open(f"{self._path}{suffix}", flags, 0o644)
+                if not suffix:
+                    self._offset = os.fstat(self._files[suffix]).st_size
+        except OSError as error:
+            self.error = f"log: {error.strerror}"
 
     def write(self, data: bytes) -> None:
         """Append a chunk of output; a full disk loses lines, never the component."""
         now = time.time()
+        if len(self._files) < 2:
+            self._open()
         start = 0 if self._at_line_start else data.find(b"\n") + 1 or len(data)
         if start < len(data) and not 0 <= now - self._indexed_at < INDEX_S:
-            self._append(self._index, b"%.3f %d\n" % (now, self._offset + start))
+            self._append(".idx", b"%.3f %d\n" % (now, self._offset + start))
             self._indexed_at = now
-        self._append(self._log, data)
+        self._append("", data)
         self._offset += len(data)
         self._at_line_start = data.endswith(b"\n")
         self.has_end_mark = self.has_end_mark or END_MARK in self._tail + data
@@ -69,12 +94,16 @@ class Log:
         self._held += data
         self.flush_stdout()
 
-    def _append(self, descriptor: int, data: bytes) -> None:
+    def _append(self, suffix: str, data: bytes) -> None:
+        if suffix not in self._files:
+            return
         try:
             while data:
-                data = data[os.write(descriptor, data) :]
+                data = data[os.write(self._files[suffix], data) :]
         except OSError as error:
             self.error = f"log: {error.strerror}"
+            if error.errno == errno.ESTALE:  # the volume's server lost the file handle
+                os.close(self._files.pop(suffix))
 
     def flush_stdout(self) -> None:
         """Write to stdout what it takes without blocking; a reader that stalls loses the oldest."""
@@ -117,9 +146,15 @@ class Peers:
             try:
                 stat = entry.stat()
                 signature = (stat.st_mtime_ns, stat.st_ino)
-                if self._read.get(name, (None,))[0] == signature:
+                seen, data = self._read.get(name, (None, {}))
+                age = time.monotonic() - self._changed_at.get(name, 0.0)
+                # Opening asks a network volume anew, where a stat may be a minute old.
+                if seen == signature and (age < STALE_S / 3 or data.get("end") is not None):
                     continue
-                self._read[name] = (signature, json.loads(Path(entry.path).read_bytes()))
+                fresh = json.loads(Path(entry.path).read_bytes())
+                if name in self._read and fresh == data:
+                    continue
+                self._read[name] = (signature, fresh)
                 self._changed_at[name] = time.monotonic()
             except (OSError, ValueError):
                 continue
@@ -154,7 +189,6 @@ class Wrapper:
         self._options = options
         run = Path(options.run_dir)
         self._path = run / "status" / f"attempt_{options.attempt}" / f"{options.component}.json"
-        self._path.parent.mkdir(parents=True, exist_ok=True)
         self._log = Log(run / "logs" / f"attempt_{options.attempt}" / options.log)
         self._peers = Peers(self._path.parent, options.component)
         self._signals: list[int] = []
@@ -176,6 +210,7 @@ class Wrapper:
             **dict.fromkeys(("pid", "start_ticks", "end", "exit_code", "signal", "outcome")),
             "reason": "",
             "end_mark": False,
+            "oom_kills": 0,
         }
 
     def run(self) -> int:
@@ -261,6 +296,11 @@ class Wrapper:
         if number == signal.SIGCHLD:
             return
         self._look_at_supervisor(patience_s=DYING_S)
+        self._peers.look()
+        self._peers.reason_to_end(0.0)
+        if self._is_server and self._peers.are_done:
+            self._end("the orchestrator finished")
+            return
         name = signal.Signals(number).name
         self._end(f"it was asked to by {name}", number=number, code=128 + number)
 
@@ -301,7 +341,7 @@ class Wrapper:
             left = leftovers(self._options.mark, self._options.component)
             if not left:
                 break
-            for pid in left:
+            for pid in (-1,) if os.getpid() == 1 else left:  # -1: all of the container's
                 kill(pid)
             time.sleep(0.01)
         deadline = time.monotonic() + 2.0
@@ -315,26 +355,36 @@ class Wrapper:
         self._status["exit_code"] = code if code >= 0 else None
         self._status["signal"] = signal.Signals(-code).name if code < 0 else None
         self._status["end_mark"] = self._log.has_end_mark
+        deaths = max(0, oom_kills() - self._oom_kills)
+        self._status["oom_kills"] = deaths
         if self._end_reason:
             return self._finish("ended", self._end_reason, self._end_code)
         how = f"exited with code {code}" if code >= 0 else f"was killed by {self._status['signal']}"
-        deaths = oom_kills() - self._oom_kills
         if deaths > 0:
             how += f"; the kernel's OOM killer ended {deaths} process(es) meanwhile: out of memory"
         self._peers.look()
         self._peers.reason_to_end(0.0)
-        is_server = not self._options.component.startswith((ORCHESTRATOR, TRAINER))
-        if is_server and self._peers.are_done:
+        if self._is_server and self._peers.are_done:
             return self._finish("ended", f"{how} after the orchestrator", 0)
         if code != 0:
             return self._finish("failed", how, code if code > 0 else 128 - code)
-        if is_server:
+        if self._is_server:
             return self._finish("failed", f"{how} while the run was live", 1)
         return self._finish("completed", how, 0)
+
+    @property
+    def _is_server(self) -> bool:
+        return not self._options.component.startswith((ORCHESTRATOR, TRAINER))
 
     def _finish(self, outcome: str, reason: str, code: int) -> int:
         self._status.update(outcome=outcome, reason=reason, end=time.time())
         self._write_status()
+        if self._options.component == ORCHESTRATOR:
+            # Pods that are made again for this attempt wait until the next one has cleaned.
+            with contextlib.suppress(OSError):
+                self._path.with_name(CLEANED).unlink()
+        if self._options.termination_log:
+            write_termination_log(self._options.termination_log, self._status)
         self._log.close_stdout()
         return code
 
@@ -442,16 +492,47 @@ def kill(pid: int) -> None:
 def oom_kills() -> int:
     """Return how often the kernel killed for memory: in this control group, else on the machine."""
     try:
-        group = Path("/proc/self/cgroup").read_text().rpartition("0::")[2].strip()
+        text = Path("/proc/self/cgroup").read_text()
     except OSError:
-        group = "/"
-    for path in (f"/sys/fs/cgroup{group}/memory.events", "/proc/vmstat"):
+        text = ""
+    for path in oom_counters(text):
         try:
             rows = [line.split() for line in Path(path).read_text().splitlines()]
         except OSError:
             continue
-        return sum(int(row[1]) for row in rows if row[0] == "oom_kill")
+        counts = [int(row[1]) for row in rows if row[0] == "oom_kill"]
+        if counts:  # kernels before 4.13 have the v1 file, but not this row
+            return sum(counts)
     return 0
+
+
+def oom_counters(cgroup: str) -> "list[str]":
+    """Return the files that count the kernel's kills, best first, given /proc/self/cgroup.
+
+    In a container with version 1 the path is the host's, but what is mounted is the own group.
+    """
+    rows = [line.split(":", 2) for line in cgroup.splitlines()]
+    groups = {names: group for _, names, group in rows}
+    unified = groups.get("", "/").rstrip("/")
+    found = [f"/sys/fs/cgroup{unified}/memory.events"]
+    memory = [group for names, group in groups.items() if "memory" in names.split(",")]
+    found += [f"/sys/fs/cgroup/memory{group.rstrip('/')}/memory.oom_control" for group in memory]
+    return [*found, "/sys/fs/cgroup/memory/memory.oom_control", "/proc/vmstat"]
+
+
+def write_termination_log(path: str, status: "dict[str, object]") -> None:
+    """Leave the verdict where kubelet reads it; a reason that is too long is cut."""
+    names = ("component", "outcome", "reason", "exit_code", "signal", "end_mark", "oom_kills")
+    message = {name: status.get(name) for name in names}
+    reason = str(message["reason"])
+    text = json.dumps(message)
+    while len(text) > MAX_TERMINATION_BYTES:  # ASCII: an escape is longer than its character
+        reason = reason[: len(reason) // 2]
+        text = json.dumps({**message, "reason": f"{reason} ..."})
+    try:
+        Path(path).write_text(text)
+    except OSError as error:
+        print(f"wrapper: termination log: {error.strerror}", file=sys.stderr)
 
 
 def main() -> int:
@@ -466,6 +547,7 @@ def main() -> int:
     parser.add_argument("--cwd", help="working directory of the component")
     parser.add_argument("--supervisor", type=int, default=0, help="pid; its death ends the run")
     parser.add_argument("--trainer-grace-s", type=float, default=TRAINER_GRACE_S)
+    parser.add_argument("--termination-log", help="file for the verdict, as kubelet reads it")
     parser.add_argument("argv", nargs="+")
     options = parser.parse_args()
     if options.cwd:
