@@ -6,13 +6,10 @@ that are secret are not part of the models: `env` is handled by its readers and 
 clear.
 """
 
-import json
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
 from pydantic import (
-    BaseModel,
-    ConfigDict,
     Discriminator,
     Field,
     Tag,
@@ -21,131 +18,21 @@ from pydantic import (
     field_validator,
     model_validator,
 )
-from pydantic.alias_generators import to_camel
 
 from runtime import naming
-from runtime.cluster import NodeClass, Toleration
+from runtime.cluster_settings import (
+    KubernetesClusterSettings,
+    LocalClusterSettings,
+    SettingsModel,
+    read_json,
+)
 from runtime.errors import Problem, SettingsError
 
 SECRET_KEYS = frozenset({"env"})
 """Keys whose values are secret; the models never see them."""
 
 
-def _read_json(value: object) -> object:
-    """Read what `pulumi config set` can only give as text."""
-    if not isinstance(value, str):
-        return value
-    try:
-        return json.loads(value)
-    except ValueError:
-        raise ValueError("is no JSON") from None
-
-
-class _Settings(BaseModel):
-    model_config = ConfigDict(
-        extra="forbid",
-        frozen=True,
-        alias_generator=to_camel,
-        populate_by_name=True,
-        use_attribute_docstrings=True,
-    )
-
-
-class LocalClusterSettings(_Settings):
-    """A cluster stack of this machine."""
-
-    kind: Literal["cluster"]
-    """Kind of stack."""
-    target: Literal["local"] = "local"
-    """Where runs are placed: `local` means supervised processes of this machine."""
-    slots: Annotated[int, Field(ge=1, le=64)] = 8
-    """CPU slots where the machine has no CUDA device; one slot stands for one GPU."""
-    runs_path: str = "runs"
-    """Default run volume: folder of the run directories, relative to the project root."""
-    state_path: str | None = None
-    """State directory; default: clusters/<stack> under PADDOCK_HOME."""
-    max_gpus_per_run: Annotated[int, Field(ge=1)] | None = None
-    """Cap on GPUs per run below the platform's 64."""
-    price_usd_per_hour: Annotated[float, Field(ge=0)] | None = None
-    """Price of one GPU hour; default: the list price of the GPU type, 0 for CPU slots."""
-    allow_unknown_fields: bool = False
-    """Turn unknown config keys into warnings, for image tags newer than the schema mirror."""
-
-
-class KubernetesClusterSettings(_Settings):
-    """A cluster stack that adopts a reserved Kubernetes cluster."""
-
-    kind: Literal["cluster"]
-    """Kind of stack."""
-    target: Literal["kubernetes"]
-    """Where runs are placed: `kubernetes` means pods of a cluster that exists."""
-    context: str
-    """(kubernetes) Context of the kubeconfig by which the cluster is reached."""
-    namespace: Annotated[str, Field(pattern=r"^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$")] = "paddock"
-    """(kubernetes) Namespace of the runs; made where it is missing, never deleted."""
-    image: str = "primeintellect/prime-rl"
-    """(kubernetes) Repository of prime-rl's image, a mirror for example; tags are the runs'."""
-    image_pull_secrets: tuple[str, ...] = ()
-    """(kubernetes) Names of Secrets of the namespace that pull the image, as a JSON list."""
-    storage_class: str | None = None
-    """(kubernetes) StorageClass of the claims that the stack makes; default: the cluster's."""
-    run_volume_claim: str | None = None
-    """(kubernetes) Claim to adopt as the default run volume, instead of making one."""
-    run_volume_size: str = "1Ti"
-    """(kubernetes) Size of the default run volume that the stack makes."""
-    models_volume_claim: str | None = None
-    """(kubernetes) Claim to adopt as the model cache, instead of making one."""
-    models_volume_size: str | None = None
-    """(kubernetes) Size of the model cache that the stack makes; default: no model cache."""
-    models_read_only: bool = False
-    """(kubernetes) Mount the model cache read-only into runs, which then stay offline."""
-    models: tuple[str, ...] = ()
-    """(kubernetes) Models that lie in the cache already, as a JSON list."""
-    model_download: bool = False
-    """(kubernetes) Let a run download a model that is not cached."""
-    environments: tuple[str, ...] = ()
-    """(kubernetes) Taskset ids that the image carries, as a JSON list."""
-    prices_usd_per_hour: dict[str, Annotated[float, Field(ge=0)]] = {}
-    """(kubernetes) Price of one GPU hour by GPU type, as JSON; default: list prices."""
-    tolerations: tuple[Toleration, ...] = ()
-    """(kubernetes) Tolerations of every pod of a run, as a JSON list."""
-    priority_class: str | None = None
-    """(kubernetes) PriorityClass of the pods of runs; it must exist."""
-    queue: str | None = None
-    """(kubernetes) Kueue LocalQueue of the runs; default: none, the scheduler queues."""
-    cluster_queue: str | None = None
-    """(kubernetes) ClusterQueue for which the stack makes that LocalQueue; default: it exists."""
-    gpu_quota: Annotated[int, Field(ge=1)] | None = None
-    """(kubernetes) Cap on the GPUs of all runs of the namespace (ResourceQuota); default: none."""
-    exclusive_label: str | None = None
-    """(kubernetes) Node label that holds the id of the run a node is reserved for."""
-    node_class: NodeClass | None = None
-    """(kubernetes) Karpenter node class of the runs' node pools, as JSON: group, kind, name."""
-    prepull: bool = False
-    """(kubernetes) Keep the image on every GPU node by a DaemonSet."""
-    reconcile_image: str | None = None
-    """(kubernetes) Image with paddock, to run `paddock reconcile` in the cluster; default: none."""
-    model_express: str | None = None
-    """(kubernetes) Host of a ModelExpress server, which NIXL weight broadcast needs."""
-    processes_per_node: Annotated[int, Field(ge=1)] | None = None
-    """(kubernetes) Test setting: processes of a GPU pod instead of one a GPU; runs print it."""
-    max_gpus_per_run: Annotated[int, Field(ge=1)] | None = None
-    """Cap on GPUs per run below the platform's 64."""
-    allow_unknown_fields: bool = False
-    """Turn unknown config keys into warnings, for image tags newer than the schema mirror."""
-
-    _from_json = field_validator(
-        "image_pull_secrets",
-        "models",
-        "environments",
-        "prices_usd_per_hour",
-        "tolerations",
-        "node_class",
-        mode="before",
-    )(_read_json)
-
-
-class VolumeSettings(_Settings):
+class VolumeSettings(SettingsModel):
     """A volume stack: storage that outlives runs."""
 
     kind: Literal["volume"]
@@ -162,7 +49,7 @@ class VolumeSettings(_Settings):
     """(kubernetes) StorageClass of that claim; default: the cluster's."""
 
 
-class RunSettings(_Settings):
+class RunSettings(SettingsModel):
     """A run stack."""
 
     kind: Literal["run"]
@@ -188,7 +75,7 @@ class RunSettings(_Settings):
     environments: tuple[str, ...] = ()
     """(kubernetes) Packages to install before the start, as a JSON list of requirement specs."""
 
-    _environments_from_json = field_validator("environments", mode="before")(_read_json)
+    _environments_from_json = field_validator("environments", mode="before")(read_json)
 
     @model_validator(mode="after")
     def _one_config(self) -> "RunSettings":
@@ -213,7 +100,7 @@ def _tag(value: object) -> str | None:
     return f"{_CLUSTER_TAG}{target}" if target in {"local", "kubernetes"} else "target"
 
 
-class _NoTarget(_Settings):
+class _NoTarget(SettingsModel):
     """A cluster stack with a target that does not exist."""
 
     kind: Literal["cluster"]
