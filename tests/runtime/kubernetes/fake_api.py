@@ -122,7 +122,7 @@ class FakeApi:
         return 200, self.objects[request.path]
 
     def _patch(self, request: Request) -> tuple[int, Any]:
-        self.put(request.path, {**self.objects.get(request.path, {}), **request.body})
+        self.put(request.path, _merged(self.objects.get(request.path, {}), request.body))
         return 200, self.objects[request.path]
 
     def _delete(self, request: Request) -> tuple[int, Any]:
@@ -192,6 +192,19 @@ def _matches(manifest: Manifest, selector: str) -> bool:
     labels = manifest["metadata"].get("labels", {})
     wanted = [part.partition("=") for part in selector.split(",") if part]
     return all(labels.get(key) == value for key, _, value in wanted)
+
+
+def _merged(before: Manifest, patch: Manifest) -> Manifest:
+    """Return an object after a merge patch."""
+    after = dict(before)
+    for key, value in patch.items():
+        if isinstance(value, dict):
+            after[key] = _merged(before.get(key) or {}, value)
+        elif value is None:
+            after.pop(key, None)
+        else:
+            after[key] = value
+    return after
 
 
 def _handler(fake: FakeApi) -> type[BaseHTTPRequestHandler]:
