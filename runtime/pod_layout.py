@@ -27,7 +27,7 @@ TERMINATION_LOG = "/dev/termination-log"
 
 TOML_FILE = "rl.toml"
 LAUNCH_FILE = "launch.json"
-PROGRAMS = ("pod_entry.py", "resolve.py", "wrapper.py", "ranks.py")
+PROGRAMS = ("pod_entry.py", "resolve.py", "wrapper.py", "ranks.py", "packages.py")
 """Files of runtime/launch that the ConfigMap carries; standard library only."""
 
 MAIN = "main"

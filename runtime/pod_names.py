@@ -70,6 +70,11 @@ def secret_name(run_id: str, attempt: int) -> str:
     return f"{workload_name(run_id, attempt)}-env"
 
 
+def node_pool_name(namespace: str, run_id: str) -> str:
+    """Return the name of the run's NodePool, which lies in no namespace; attempts share it."""
+    return naming.slug(f"{namespace}-{run_id}")
+
+
 def record_name(run_id: str) -> str:
     """Return the name of the ConfigMap that keeps the run's record; no stack owns it."""
     return naming.slug(f"paddock-record-{run_id}")

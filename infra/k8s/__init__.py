@@ -1,0 +1,1 @@
+"""What the kubernetes target is made of: manifests as pure functions, and the resources."""
