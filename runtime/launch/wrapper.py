@@ -36,7 +36,7 @@ ORCHESTRATOR = "orchestrator"
 TRAINER = "trainer"
 ENV_RUN_MARK = "PADDOCK_RUN_MARK"
 ENV_COMPONENT = "PADDOCK_COMPONENT"
-CLEANED = ".cleaned"
+READY = ".ready"
 REOPEN_S = 1.0
 MAX_TERMINATION_BYTES = 4096  # what kubelet keeps
 
@@ -380,9 +380,9 @@ class Wrapper:
         self._status.update(outcome=outcome, reason=reason, end=time.time())
         self._write_status()
         if self._options.component == ORCHESTRATOR:
-            # Pods that are made again for this attempt wait until the next one has cleaned.
+            # Pods that are made again for this attempt wait until the next one is ready.
             with contextlib.suppress(OSError):
-                self._path.with_name(CLEANED).unlink()
+                self._path.with_name(READY).unlink()
         if self._options.termination_log:
             write_termination_log(self._options.termination_log, self._status)
         self._log.close_stdout()

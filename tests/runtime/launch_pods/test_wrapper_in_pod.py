@@ -123,9 +123,9 @@ def test_a_request_to_end_is_said_in_the_verdict(tmp_path: Path) -> None:
     assert verdict(run)["reason"] == "it was asked to by SIGTERM"
 
 
-def test_the_mark_of_the_cleaning_goes_with_the_orchestrator(tmp_path: Path) -> None:
+def test_the_mark_of_a_ready_directory_goes_with_the_orchestrator(tmp_path: Path) -> None:
     run = tmp_path / "run"
-    mark = run / "status/attempt_1" / wrapper.CLEANED
+    mark = run / "status/attempt_1" / wrapper.READY
     mark.parent.mkdir(parents=True)
     mark.touch()
 
@@ -156,7 +156,9 @@ def test_kills_for_memory_are_counted_under_version_1_too() -> None:
     ]
 
 
-def test_a_child_that_the_kernel_killed_is_counted(tmp_path: Path, monkeypatch) -> None:
+def test_a_child_that_the_kernel_killed_is_counted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     counter = tmp_path / "memory.oom_control"
     counter.write_text("oom_kill_disable 0\nunder_oom 0\noom_kill 3\n")
     monkeypatch.setattr(wrapper, "oom_counters", lambda text: ["/nowhere", str(counter)])
