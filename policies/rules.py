@@ -25,6 +25,7 @@ OF_A_RUN = (
 
 VOLUMES = (
     "pulumi-python:dynamic/paddock/local:Volume",
+    "pulumi-python:dynamic/paddock/k8s:Volume",
     "kubernetes:core/v1:PersistentVolumeClaim",
     "aws:fsx/lustreFileSystem:LustreFileSystem",
     "aws:efs/fileSystem:FileSystem",

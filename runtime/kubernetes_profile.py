@@ -7,6 +7,7 @@ a queue that is not there, a claim that is missing, no GPU. Called by the cluste
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from runtime import naming
 from runtime.cluster import (
     ClusterProfile,
     FilesOffer,
@@ -28,10 +29,12 @@ MODELS_CLAIM = "paddock-models"
 RUNS_FOLDER = "runs"
 """Folder of the run volume that holds the run directories."""
 
-FILES_SELECTOR = {"paddock.dev/server": "files"}
+FILES_SERVER = "files"
+FILES_SELECTOR = {naming.LABEL_SERVER: FILES_SERVER}
 FILES_PORT = 8089
 FILES_SECRET = "paddock-files"  # noqa: S105 - the name of a Secret
-"""Pods, port and token Secret of the file server."""
+FILES_TOKEN_KEY = "token"  # noqa: S105 - the key of its data
+"""Pods and port of the file server, and the Secret with its token."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

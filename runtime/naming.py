@@ -21,6 +21,8 @@ LABEL_PREFIX = "paddock.dev"
 LABEL_RUN = f"{LABEL_PREFIX}/run"
 LABEL_ATTEMPT = f"{LABEL_PREFIX}/attempt"
 LABEL_COMPONENT = f"{LABEL_PREFIX}/component"
+LABEL_CLUSTER = f"{LABEL_PREFIX}/cluster"
+LABEL_SERVER = f"{LABEL_PREFIX}/server"
 LABEL_MANAGED_BY = "app.kubernetes.io/managed-by"
 
 ENV_RUN_MARK = "PADDOCK_RUN_MARK"
@@ -92,3 +94,8 @@ def run_labels(run_id: str, attempt: int, component: str) -> dict[str, str]:
         LABEL_ATTEMPT: str(attempt),
         LABEL_COMPONENT: component,
     }
+
+
+def cluster_labels(cluster: str) -> dict[str, str]:
+    """Return the labels of what a cluster stack makes: it belongs to no run."""
+    return {LABEL_MANAGED_BY: PROJECT, LABEL_CLUSTER: slug(cluster)}

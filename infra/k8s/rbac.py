@@ -1,0 +1,70 @@
+"""Roles of a cluster stack: one for who operates runs, one for `paddock reconcile`. Pure.
+
+Least privilege by one table, `runtime.kubernetes_permissions`. The pods of runs are bound to
+nothing, and get no token.
+"""
+
+from infra.k8s.adopted import AdoptedStack, Manifest
+from runtime.kubernetes_permissions import Rule, node_rules, operator_rules, reconcile_rules
+
+OPERATOR = "paddock-operator"
+"""ServiceAccount and Role of who starts, watches and ends runs: CI, or a control plane."""
+
+RECONCILE = "paddock-reconcile"
+"""ServiceAccount and Role of the in-cluster `paddock reconcile`."""
+
+_RBAC = "rbac.authorization.k8s.io"
+
+
+def operator_access(stack: AdoptedStack) -> list[Manifest]:
+    """Return the account and role of an operator of the namespace's runs."""
+    return _account(stack, OPERATOR, operator_rules(stack.namespace))
+
+
+def reconcile_access(stack: AdoptedStack) -> list[Manifest]:
+    """Return the account and role of the in-cluster observer."""
+    return _account(stack, RECONCILE, reconcile_rules())
+
+
+def node_access(stack: AdoptedStack, accounts: tuple[str, ...]) -> list[Manifest]:
+    """Return the cluster-wide role by which accounts see nodes, and own node pools on Karpenter."""
+    name = f"paddock-nodes-{stack.namespace}"
+    rules = node_rules(has_node_pools=stack.settings.node_class is not None)
+    metadata = stack.global_metadata(name)
+    role = {"kind": "ClusterRole", "metadata": metadata, "rules": [one.manifest() for one in rules]}
+    binding = {
+        "kind": "ClusterRoleBinding",
+        "metadata": metadata,
+        "roleRef": {"apiGroup": _RBAC, "kind": "ClusterRole", "name": name},
+        "subjects": [_subject(stack, account) for account in accounts],
+    }
+    return [{"apiVersion": f"{_RBAC}/v1", **one} for one in (role, binding)]
+
+
+def _account(stack: AdoptedStack, name: str, rules: tuple[Rule, ...]) -> list[Manifest]:
+    metadata = stack.metadata(name)
+    return [
+        {
+            "apiVersion": "v1",
+            "kind": "ServiceAccount",
+            "metadata": metadata,
+            "automountServiceAccountToken": False,
+        },
+        {
+            "apiVersion": f"{_RBAC}/v1",
+            "kind": "Role",
+            "metadata": metadata,
+            "rules": [rule.manifest() for rule in rules],
+        },
+        {
+            "apiVersion": f"{_RBAC}/v1",
+            "kind": "RoleBinding",
+            "metadata": metadata,
+            "roleRef": {"apiGroup": _RBAC, "kind": "Role", "name": name},
+            "subjects": [_subject(stack, name)],
+        },
+    ]
+
+
+def _subject(stack: AdoptedStack, account: str) -> dict[str, str]:
+    return {"kind": "ServiceAccount", "name": account, "namespace": stack.namespace}
