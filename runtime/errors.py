@@ -120,3 +120,15 @@ class EngineError(PaddockError):
     """A component of the embedded engine cannot go on."""
 
     code = "engine"
+
+
+class StoreError(PaddockError):
+    """The control plane's database cannot be used, or refuses a write."""
+
+    code = "store"
+
+
+class ConflictError(StoreError):
+    """A name is taken, or somebody else has changed what was to be changed."""
+
+    code = "conflict"

@@ -1,0 +1,41 @@
+"""Backup of a SQLite database while servers use it. Of a Postgres database `pg_dump` makes it.
+
+To restore: stop every server, put the copy in the database's place (SQLite: remove the `-wal` and
+`-shm` files beside it; Postgres: `pg_restore --clean`), and start. An older release's backup is
+upgraded at the start.
+"""
+
+import os
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+
+from runtime.control.store.store import Store
+from runtime.errors import StoreError
+
+
+def back_up(store: Store, target: Path) -> None:
+    """Copy the database into a file of mode 0600 that is replaced in one step.
+
+    Raises StoreError for Postgres, naming the command, and where the copy is damaged.
+    """
+    if store.is_shared:
+        raise StoreError(
+            f"{store.name}: Postgres makes its own backup: pg_dump --format=custom --file={target}"
+        )
+    temporary = target.with_name(f".{target.name}.{os.getpid()}")
+    os.close(os.open(temporary, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600))
+    try:
+        source = sqlite3.connect(store.engine.url.database or "")
+        copy = sqlite3.connect(temporary)
+        with closing(source), closing(copy):
+            source.backup(copy)
+            found = copy.execute("PRAGMA integrity_check").fetchone()[0]
+        if found != "ok":
+            raise StoreError(f"the copy in {target} is damaged ({found}): check the disk")
+        with temporary.open("rb") as file:
+            os.fsync(file.fileno())
+        temporary.replace(target)
+    finally:
+        for left in (temporary, *temporary.parent.glob(f"{temporary.name}-*")):
+            left.unlink(missing_ok=True)

@@ -1,0 +1,46 @@
+"""Idempotency keys: a request that is sent twice makes one run."""
+
+from dataclasses import dataclass
+
+from sqlalchemy import Connection, select
+
+from runtime.control.store.columns import insert, now
+from runtime.control.store.tables import idempotency_keys
+from runtime.errors import ConflictError
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class RequestKey:
+    """The Idempotency-Key of a user's request, and the digest of its body."""
+
+    user_id: str
+    key: str
+    digest: str
+
+
+def claim_key(connection: Connection, request: RequestKey, run_id: str) -> str:
+    """Return the run of a request: `run_id` for the first of its key, else that of the first.
+
+    The caller inserts the run in the same transaction where it gets its own id back. Raises
+    ConflictError when the key came with another body before.
+    """
+    row = insert(connection, idempotency_keys).values(
+        user_id=request.user_id,
+        key=request.key,
+        digest=request.digest,
+        run_id=run_id,
+        created_at=now(),
+    )
+    # on Postgres this waits for the transaction that is just claiming the same key
+    if connection.execute(row.on_conflict_do_nothing()).rowcount > 0:
+        return run_id
+    query = select(idempotency_keys.c.digest, idempotency_keys.c.run_id).where(
+        idempotency_keys.c.user_id == request.user_id, idempotency_keys.c.key == request.key
+    )
+    digest, first_run_id = connection.execute(query).one()
+    if digest != request.digest:
+        raise ConflictError(
+            f"the Idempotency-Key was used for another request, which made run {first_run_id}: "
+            "choose a new key"
+        )
+    return first_run_id
