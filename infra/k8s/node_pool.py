@@ -1,9 +1,11 @@
 """The Karpenter NodePool that a run owns. Pure.
 
-It grows to the run's GPUs and no further, and goes with the run: nodes without pods are removed
-after a minute, whoever ended the pods. It belongs to the run and not to an attempt, so the nodes of
-attempt 1 serve attempt 2.
+It grows to the nodes of the run's GPUs and no further, and goes with the run: nodes without pods
+are removed after a minute, whoever ended the pods. It belongs to the run and not to an attempt, so
+the nodes of attempt 1 serve attempt 2.
 """
+
+import math
 
 from infra.k8s.placed import Manifest, PlacedRun
 from infra.k8s.pod_placement import node_taint
@@ -32,7 +34,7 @@ def run_node_pool(placed: PlacedRun) -> Manifest:
             "labels": placed.labels() | {LABEL_NAMESPACE: placed.namespace},
         },
         "spec": {
-            "limits": {GPU: str(placed.plan.num_gpus)},
+            "limits": {GPU: str(_max_gpus(placed))},
             "template": {
                 "metadata": {"labels": {naming.LABEL_RUN: run_id}},
                 "spec": {
@@ -54,6 +56,14 @@ def run_node_pool(placed: PlacedRun) -> Manifest:
             },
         },
     }
+
+
+def _max_gpus(placed: PlacedRun) -> int:
+    """Return the run's GPUs, rounded up to whole nodes: Karpenter buys no smaller part."""
+    num_gpus, offer = placed.plan.num_gpus, placed.offer
+    if offer is None:
+        return num_gpus
+    return math.ceil(num_gpus / offer.gpus_per_node) * offer.gpus_per_node
 
 
 def _requirements(placed: PlacedRun, node_class: NodeClass) -> list[Manifest]:

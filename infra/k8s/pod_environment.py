@@ -7,15 +7,14 @@ that a value arrives byte for byte.
 from infra.k8s.job_groups import JobGroup
 from infra.k8s.placed import Manifest, PlacedRun
 from infra.k8s.pod_resources import has_rdma
-from infra.k8s.pod_volumes import installs_packages, models_read_only
+from infra.k8s.pod_volumes import models_read_only
 from runtime import naming, pod_names
 from runtime.config import RLConfig
 from runtime.config.inference import DisaggregatedInference
 from runtime.launch.commands import component_environment
-from runtime.pod_layout import COMPILE_DIR, HF_HOME, JOB_INDEX_VARIABLE, PACKAGES_DIR
+from runtime.pod_layout import COMPILE_DIR, HF_HOME, JOB_INDEX_VARIABLE
 from runtime.pod_transport import is_efa
 
-_LOADS_ONLY_THE_MODEL = (naming.TRAINER, naming.INFERENCE)
 _DATASETS_CACHE = "/tmp/hf-datasets"  # noqa: S108 - in the pod's own file system
 
 _COMPILE_CACHES = {
@@ -79,25 +78,23 @@ def _values(group: JobGroup, placed: PlacedRun) -> dict[str, str]:
     )
     if group.component != group.first.name:
         del values[naming.ENV_COMPONENT]  # one template for several components
-    if installs_packages(group, placed):
-        own = values.get("PYTHONPATH")
-        values["PYTHONPATH"] = f"{PACKAGES_DIR}:{own}" if own else PACKAGES_DIR
     return values
 
 
 def _caches(group: JobGroup, placed: PlacedRun) -> dict[str, str]:
     """Return where models and kernels are cached, and whether the hub may be asked at all.
 
-    The orchestrator and the env servers load data sets too, which a cached model says nothing of.
+    A cached model keeps the GPU roles off the hub. The orchestrator and the env servers load data
+    sets too, of which it says nothing.
     """
     if models_read_only(placed):
         offline = {"HF_HUB_OFFLINE": "1", "HF_DATASETS_CACHE": _DATASETS_CACHE}
         return {"HF_HOME": HF_HOME, **offline}
-    values = {"HF_HOME": HF_HOME, **_COMPILE_CACHES}
+    values = {"HF_HOME": HF_HOME}
+    if not group.has_gpus:
+        return values
     is_cached = placed.plan.model in placed.profile.models
-    if is_cached and group.role in _LOADS_ONLY_THE_MODEL:
-        values["HF_HUB_OFFLINE"] = "1"
-    return values
+    return values | _COMPILE_CACHES | ({"HF_HUB_OFFLINE": "1"} if is_cached else {})
 
 
 def _transport(group: JobGroup, placed: PlacedRun) -> dict[str, str]:

@@ -20,6 +20,7 @@ GRACE_MARGIN_S = 30
 """What a wrapper needs on top of its component's own grace: the rest of its log, its verdict."""
 
 INIT_REQUESTS = {"cpu": "100m", "memory": "256Mi"}
+_INSTALLER = ("python3", "-u", f"{LAUNCH_DIR}/packages.py")
 
 
 def pod_template(
@@ -105,10 +106,10 @@ def _init_containers(group: JobGroup, placed: PlacedRun, job_index: int | None) 
         return [prepare]
     packages = _container(PACKAGES, group, placed, job_index=job_index)
     packages |= {
-        "command": ["python3", "-u", f"{LAUNCH_DIR}/packages.py"],
-        "args": [literal(spec) for spec in placed.environments],
+        "command": _command("packages", group),
+        "args": [*_INSTALLER, *(literal(spec) for spec in placed.environments)],
         "resources": requests,
-        # The installer's own words are the reason; it writes no verdict.
+        # Where no verdict was written, the installer's own words are the reason.
         "terminationMessagePolicy": "FallbackToLogsOnError",
     }
     return [packages, prepare]

@@ -19,8 +19,8 @@ FOLDER = Path("/paddock/packages")
 
 def install(specs: list[str], folder: Path) -> int:
     """Install the requirement specs as they are written; return the installer's exit code."""
-    python = ("--python", sys.executable)
-    argv = ["uv", "pip", "install", *python, "--target", str(folder), "--", *specs]
+    where = ("--no-cache", "--python", sys.executable, "--target", str(folder))
+    argv = ["uv", "pip", "install", *where, "--", *specs]
     return subprocess.run(argv, check=False).returncode
 
 
@@ -76,9 +76,8 @@ def _remove(package: importlib.metadata.Distribution, folder: Path) -> None:
             path.unlink(missing_ok=True)
             folders.update(parent for parent in path.parents if root in parent.parents)
     for parent in sorted(folders, key=lambda path: len(path.parts), reverse=True):
-        if parent.name == "__pycache__":
-            shutil.rmtree(parent, ignore_errors=True)
-        elif parent.is_dir() and not any(parent.iterdir()):
+        shutil.rmtree(parent / "__pycache__", ignore_errors=True)
+        if parent.is_dir() and not any(parent.iterdir()):
             parent.rmdir()
 
 

@@ -18,10 +18,11 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 HERE = Path(__file__).absolute().parent
+PACKAGES_DIR = Path("/paddock/packages")  # mounted where environments were asked for
 TERMINATION_LOG = os.environ.get("PADDOCK_TERMINATION_LOG", "/dev/termination-log")
 JOB_INDEX_VARIABLE = "PADDOCK_JOB_INDEX"
 POD_INDEX_VARIABLE = "JOB_COMPLETION_INDEX"
@@ -266,6 +267,14 @@ def run(pod: Pod) -> int:
     return 0
 
 
+def packages_environment(environ: "Mapping[str, str]", folder: Path) -> "dict[str, str]":
+    """Return what makes installed environments importable, before what the image itself adds."""
+    if not folder.is_dir():
+        return {}
+    own = environ.get("PYTHONPATH")
+    return {"PYTHONPATH": f"{folder}:{own}" if own else str(folder)}
+
+
 def become(words: "list[str]") -> None:
     """Replace this process by another program of the same interpreter."""
     os.execv(sys.executable, [sys.executable, "-u", *words])  # noqa: S606
@@ -275,6 +284,7 @@ def main() -> int:
     """Do what the command line says for this pod."""
     # Process 1 has no default for SIGTERM: without a handler it would be ignored.
     signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
+    os.environ.update(packages_environment(os.environ, PACKAGES_DIR))
     try:
         pod = Pod(sys.argv[2])
     except (OSError, ValueError, LookupError) as error:

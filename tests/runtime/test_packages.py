@@ -1,0 +1,81 @@
+"""The program that installs environment packages: it leaves the image's own packages alone."""
+
+import importlib.metadata
+from pathlib import Path
+
+import pytest
+
+from runtime.launch.packages import canonical, install, installed, leave_out_known
+
+
+def add_package(folder: Path, name: str, version: str) -> Path:
+    """Write a package as an installer does; return its module's folder."""
+    module = folder / name
+    module.mkdir(parents=True)
+    (module / "__init__.py").write_text("")
+    (module / "__pycache__").mkdir()
+    (module / "__pycache__" / "__init__.pyc").write_text("")
+    info = folder / f"{name}-{version}.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n")
+    files = [f"{name}/__init__.py", f"{name}-{version}.dist-info/METADATA"]
+    record = f"{name}-{version}.dist-info/RECORD"
+    (folder / record).write_text("".join(f"{file},,\n" for file in [*files, record]))
+    return module
+
+
+def test_what_the_image_has_is_left_out(tmp_path: Path) -> None:
+    mine = add_package(tmp_path, "math_env", "1.0")
+    theirs = add_package(tmp_path, "verifiers", "0.5.0")
+
+    said = leave_out_known(tmp_path, {"verifiers": "0.4.0"})
+
+    assert said == ["verifiers: the image's 0.4.0 is used, not 0.5.0"]
+    assert mine.is_dir()
+    assert not theirs.exists()
+    left = {
+        item.metadata["Name"] for item in importlib.metadata.distributions(path=[str(tmp_path)])
+    }
+    assert left == {"math_env"}
+
+
+def test_the_same_version_is_left_out_without_a_word(tmp_path: Path) -> None:
+    add_package(tmp_path, "verifiers", "0.4.0")
+
+    assert leave_out_known(tmp_path, {"verifiers": "0.4.0"}) == []
+    assert not (tmp_path / "verifiers").exists()
+
+
+def test_no_file_outside_the_folder_is_removed(tmp_path: Path) -> None:
+    outside = tmp_path / "outside.txt"
+    outside.write_text("stays")
+    folder = tmp_path / "packages"
+    add_package(folder, "verifiers", "0.4.0")
+    record = folder / "verifiers-0.4.0.dist-info" / "RECORD"
+    record.write_text(record.read_text() + "../outside.txt,,\n")
+
+    leave_out_known(folder, {"verifiers": "0.4.0"})
+
+    assert outside.exists()
+
+
+def test_names_are_compared_as_the_index_does() -> None:
+    assert canonical("Flash_Attn.x") == "flash-attn-x"
+    assert "pytest" in installed(importlib.metadata.distributions())
+
+
+def test_a_failed_installation_has_its_exit_code(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bin_path = tmp_path / "bin"
+    bin_path.mkdir()
+    uv = bin_path / "uv"
+    uv.write_text('#!/bin/sh\nfor word; do echo "$word"; done > "$0.argv"\nexit 3\n')
+    uv.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{bin_path}:/usr/bin:/bin")
+
+    code = install(["math-env==1.0", "-r/etc/passwd"], tmp_path / "packages")
+
+    assert code == 3
+    words = (bin_path / "uv.argv").read_text().splitlines()
+    assert words[-3:] == ["--", "math-env==1.0", "-r/etc/passwd"]
