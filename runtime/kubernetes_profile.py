@@ -75,7 +75,8 @@ def node_report(settings: KubernetesClusterSettings, found: Discovery) -> NodeRe
     report = read_nodes(found.nodes or (), wishes)
     added: dict[str, GpuOffer] = {offer.name: offer for offer in settings.gpu_offers}
     offers = [offer for offer in report.offers if offer.name not in added]
-    return NodeReport(offers=(*offers, *added.values()), remarks=report.remarks)
+    remarks = [one for one in report.remarks if one.partition(":")[0] not in added]
+    return NodeReport(offers=(*offers, *added.values()), remarks=tuple(remarks))
 
 
 def adopt_cluster(

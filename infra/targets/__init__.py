@@ -3,6 +3,6 @@
 To add one: a module here, a line in TARGETS, its tests; nothing in runtime changes.
 """
 
-from infra.targets import local
+from infra.targets import kubernetes, local
 
-TARGETS = {"local": local}
+TARGETS = {"local": local, "kubernetes": kubernetes}
