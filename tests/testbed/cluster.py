@@ -6,6 +6,7 @@ import subprocess
 import time
 import uuid
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -143,6 +144,15 @@ class Testbed(Cluster):
     def lose_node(self, name: str) -> None:
         """Let a node of kwok fall silent: it is NotReady after `control_plane.NODE_GRACE_S`."""
         self.kubectl("annotate", "node", name, f"{kwok.MANAGED}-")
+        # kwok renews a node's lease for ever, except one that somebody else holds; and the node
+        # controller takes its own cache for stale where a lease changes without being renewed.
+        lease = ("lease", name, "--namespace", "kube-node-lease", "--type=merge")
+        spec = {
+            "holderIdentity": "nobody",
+            "leaseDurationSeconds": 86400,
+            "renewTime": f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%S.%fZ}",
+        }
+        self.kubectl("patch", *lease, "--patch", json.dumps({"spec": spec}))
 
     def stop_api_server(self) -> None:
         """End the API server, as an outage does; pods run on."""

@@ -70,7 +70,6 @@ def render_kubelet() -> str:
         "imagePullCredentialsVerificationPolicy": "NeverVerify",
         "imageGCHighThresholdPercent": 100,  # never: the image cannot be pulled again
         "evictionHard": {"memory.available": "100Mi"},
-        "localStorageCapacityIsolation": False,
         "nodeStatusUpdateFrequency": "5s",
         "maxPods": 240,  # what the subnet has addresses for
         "podLogsDir": str(layout.LOGS / "pods"),
@@ -153,6 +152,9 @@ def render_name_server(*, kubeconfig: Path) -> str:
     pods insecure
     ttl 1
   }}
+  template ANY ANY {{
+    rcode NXDOMAIN
+  }}
 }}
 """
 
@@ -168,7 +170,7 @@ def render_proxy(*, kubeconfig: Path) -> str:
         "metricsBindAddress": f"127.0.0.1:{layout.PROXY_METRICS_PORT}",
         "clientConnection": {"kubeconfig": str(kubeconfig)},
         "hostnameOverride": layout.NODE,
-        "nodePortAddresses": ["127.0.0.0/8"],
+        "nodePortAddresses": [f"{layout.BRIDGE_ADDRESS}/32"],
         "iptables": {"masqueradeAll": True, "localhostNodePorts": False},
         # 0 leaves the machine's own limits alone.
         "conntrack": {"maxPerCore": 0, "tcpEstablishedTimeout": "0s", "tcpCloseWaitTimeout": "0s"},

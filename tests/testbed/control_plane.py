@@ -45,10 +45,10 @@ def kubeconfig_of(user: str) -> Path:
     return layout.CREDENTIALS / f"{user.replace(':', '-')}.kubeconfig"
 
 
-def start_etcd() -> None:
+def start_etcd(programs: Programs) -> None:
     """Start the store, without the syncs that a store of value needs."""
     peer = f"http://127.0.0.1:{layout.ETCD_PEER_PORT}"
-    command = ["/usr/bin/etcd", "--data-dir", str(layout.DATA / "etcd"), "--unsafe-no-fsync"]
+    command = [programs.find(ETCD), "--data-dir", str(layout.DATA / "etcd"), "--unsafe-no-fsync"]
     command += ["--listen-client-urls", ETCD_URL, "--advertise-client-urls", ETCD_URL]
     command += ["--listen-peer-urls", peer, "--initial-advertise-peer-urls", peer]
     command += ["--initial-cluster", f"default={peer}", "--quota-backend-bytes", str(4 << 30)]

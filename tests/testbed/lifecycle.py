@@ -127,7 +127,7 @@ def _start(programs: Programs) -> Testbed:
     layout.DATA.mkdir(mode=0o711)
     layout.RUN.mkdir(mode=0o711)
     control_plane.make_credentials()
-    control_plane.start_etcd()
+    control_plane.start_etcd(programs)
     control_plane.start_api_server(programs)
     node.make_network()
     node.start_containerd(programs)

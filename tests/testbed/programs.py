@@ -1,7 +1,6 @@
-"""The testbed's programs: four pinned Go modules, and Debian's packages."""
+"""The testbed's programs: five pinned Go modules, and Debian's packages."""
 
 import os
-import subprocess
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,7 +14,6 @@ KUBERNETES_VERSION = "v1.37.2"
 WITHOUT_GO = "leave the cluster stages out with PADDOCK_SKIP=testbed,cluster"
 # Debian's package, and a file by which to tell that it is there.
 PACKAGES = {
-    "etcd-server": "/usr/bin/etcd",
     "runc": "/usr/sbin/runc",
     "containernetworking-plugins": str(CNI_PLUGINS / "bridge"),
     "iptables": "/usr/sbin/iptables",
@@ -30,6 +28,7 @@ PACKAGES = {
 class Programs:
     """The folders of the built commands."""
 
+    etcd: Path
     kubernetes: Path
     containerd: Path
     coredns: Path
@@ -43,7 +42,7 @@ class Programs:
     @property
     def folders(self) -> tuple[Path, ...]:
         """Return all folders."""
-        return self.kubernetes, self.containerd, self.coredns, self.kwok
+        return self.etcd, self.kubernetes, self.containerd, self.coredns, self.kwok
 
     def find(self, command: str) -> str:
         """Return the path of a command."""
@@ -61,6 +60,7 @@ def go_modules() -> tuple[GoModule, ...]:
     version_package = "k8s.io/component-base/version"
     containerd = "github.com/containerd/containerd/v2/cmd"
     return (
+        _module("etcd", version="v3.7.3", packages=(".",), num_packages=450),
         _module(
             "kubernetes",
             version=KUBERNETES_VERSION,
@@ -125,8 +125,7 @@ def install_packages() -> None:
         raise SetupError(f"the testbed needs root, to run containers and to `{by_hand}`")
     if not Path("/usr/bin/apt-get").exists():
         raise SetupError(f"the testbed needs what Debian has as {', '.join(missing)}: install it")
-    # etcd-server would start an etcd of its own; a policy that forbids it is Debian's way.
-    environment = {**os.environ, "DEBIAN_FRONTEND": "noninteractive", "RUNLEVEL": "1"}
+    environment = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
     _run_apt("update", what="reading Debian's package lists", environment=environment)
     options = ["--yes", "--no-install-recommends", "--option", "DPkg::Lock::Timeout=300"]
     _run_apt(
@@ -160,9 +159,3 @@ def _module(
         duration="1 to 8 minutes",
         without_go=WITHOUT_GO,
     )
-
-
-def stop_packaged_etcd() -> None:
-    """End the etcd that Debian's package may have started; the testbed runs its own."""
-    if Path("/run/systemd/system").exists():
-        subprocess.run(["systemctl", "disable", "--now", "etcd"], check=False, capture_output=True)

@@ -14,6 +14,7 @@ from tests.testbed.node import API_RULE, CONTAINERD, KUBELET, PROXY
 from tests.testbed.programs import Programs
 
 CGROUPS = Path("/sys/fs/cgroup")
+KUBELET_CHAINS = ("KUBE-KUBELET-CANARY", "KUBE-IPTABLES-HINT")
 RUNTIME_NAMESPACE = "k8s.io"  # the kubelet's, in containerd's cgroups
 
 
@@ -80,6 +81,9 @@ def _remove_network(programs: Programs | None) -> None:
     _run_quietly("iptables", "--wait", "--table", "nat", "--delete", *API_RULE)
     if programs is not None and layout.DATA.exists():
         _run_quietly(programs.find(PROXY), "--cleanup")
+    for table in ("nat", "mangle"):
+        for chain in KUBELET_CHAINS:  # nothing jumps to them
+            _run_quietly("iptables", "--wait", "--table", table, "--delete-chain", chain)
     _run_quietly("ip", "link", "delete", layout.BRIDGE)
 
 
