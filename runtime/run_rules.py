@@ -1,37 +1,61 @@
 """What RunSpec decides and does: refusals of a changed or ended run, begin and end of an attempt.
 
-`changed_settings` is pure; the rest is thin calls into the target's own runtime. Called by the
-dynamic provider `infra.run_spec`, which holds no logic.
+`changed_settings` is pure; the rest is the same order of questions on every target, with the
+target's own answers: `runtime.local_rules`, `runtime.kubernetes_run`. Called by the dynamic
+provider `infra.run_spec`, which holds no logic.
 """
 
-import os
 from collections.abc import Mapping
-from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
-from runtime.artifacts import RunDirectory
 from runtime.errors import PaddockError
-from runtime.local_state import LocalRun
-from runtime.record import over_message, read_record
-from runtime.supervisor_client import StartRun, check_start, release_run, start_run
-from runtime.supervisor_wire import PREPARE
+from runtime.run_record import RunRecord, over_message
 
 Inputs = Mapping[str, Any]  # Any: property values of the resource
 
 CONFIG_KEYS = "configKeys"
 """Input that maps each dotted TOML key to a short digest of its value: a change has a name."""
 
-PREPARE_VARIABLE = "PADDOCK_PREPARE"
-"""Names what prepares a local run; tests put two-second programs behind the wrapper."""
-
 _SETTINGS = {
     "cluster": "paddock:cluster",
     "runPath": "paddock:volume, or the cluster's paddock:runsPath",
+    "claim": "paddock:volume, or the cluster's paddock:runVolumeClaim",
     "gpuType": "paddock:gpuType",
     "imageTag": "paddock:imageTag",
+    "imageRepository": "the cluster's paddock:image",
+    "environments": "paddock:environments",
     "nullHarness": "paddock:nullHarness",
     "envDigest": "paddock:env",
+    "context": "the cluster's paddock:context",
+    "namespace": "the cluster's paddock:namespace",
 }
+
+_OBJECTS_KEY = "manifestDigest"
+_OBJECTS = "what the cluster stack offers, or paddock's version: its objects would be others"
+
+
+class Rules(Protocol):
+    """What a target answers."""
+
+    def current_record(self, inputs: Inputs) -> RunRecord | None:
+        """Return the run's record."""
+        ...
+
+    def check_attempt(self, inputs: Inputs, _record: RunRecord | None) -> None:
+        """Raise a PaddockError when this attempt may not begin."""
+        ...
+
+    def place_attempt(self, inputs: Inputs) -> dict[str, str]:
+        """Open the attempt's record and claim its place; return outputs of the resource."""
+        ...
+
+    def end_attempt(self, inputs: Inputs, *, reason: str) -> None:
+        """End everything that the run owns up to this attempt."""
+        ...
+
+    def destroy_run(self, inputs: Inputs) -> None:
+        """End everything that the run owns, for good."""
+        ...
 
 
 def changed_settings(before: Inputs, after: Inputs) -> list[str]:
@@ -42,20 +66,45 @@ def changed_settings(before: Inputs, after: Inputs) -> list[str]:
     )
     if not changed and before.get("configDigest") != after.get("configDigest"):
         changed = ["the TOML's text"]
-    return changed + [
+    changed += [
         setting for name, setting in _SETTINGS.items() if before.get(name) != after.get(name)
     ]
+    if not changed and before.get(_OBJECTS_KEY) != after.get(_OBJECTS_KEY):
+        return [_OBJECTS]  # named last, since every other change shows in the objects too
+    return changed
 
 
 def refusal(before: Inputs, after: Inputs) -> str | None:
     """Return why these inputs are refused, or None; `before` is empty for a new run."""
+    try:
+        return _refusal(before, after, _rules(after))
+    except PaddockError as error:
+        return str(error)
+
+
+def place_attempt(inputs: Inputs) -> dict[str, str]:
+    """Open the attempt's record and claim its place; return outputs of the resource."""
+    return _rules(inputs).place_attempt(inputs)
+
+
+def end_attempt(inputs: Inputs, *, reason: str) -> None:
+    """End everything that the run owns up to this attempt, for another one to follow."""
+    _rules(inputs).end_attempt(inputs, reason=reason)
+
+
+def destroy_run(inputs: Inputs) -> None:
+    """End everything that the run owns, for good; works from these inputs alone."""
+    _rules(inputs).destroy_run(inputs)
+
+
+def _refusal(before: Inputs, after: Inputs, rules: Rules) -> str | None:
     run_id, attempt = str(after["runId"]), int(after["attempt"])
     if before and int(before["attempt"]) > attempt:
         return (
             f"{run_id} is at attempt {int(before['attempt'])}, attempt {attempt} is past: "
             f"pulumi config set paddock:attempt {int(before['attempt'])}"
         )
-    record = read_record(RunDirectory(Path(after["runPath"])).record)
+    record = rules.current_record(after)
     if record is not None and record.is_over and record.attempt == attempt:
         return over_message(run_id, attempt, what=f"is over ({record.state})")
     if before and int(before["attempt"]) == attempt:
@@ -69,42 +118,16 @@ def refusal(before: Inputs, after: Inputs) -> str | None:
         return None
     if before and record is not None and not record.is_over and record.attempt < attempt:
         return None  # asked for openly: `update` ends the live attempt first
-    try:
-        check_start(_start_request(after))
-    except PaddockError as error:
-        return str(error)
+    rules.check_attempt(after, record)
     return None
 
 
-def place_attempt(inputs: Inputs) -> None:
-    """Claim the run's place and start its supervisor; refused where it does not fit."""
-    start_run(_start_request(inputs))
+def _rules(inputs: Inputs) -> Rules:
+    """Return the target's answers; a target's modules are loaded where it is used only."""
+    if inputs.get("target") == "kubernetes":
+        from runtime import kubernetes_run
 
+        return kubernetes_run
+    from runtime import local_rules
 
-def end_attempt(inputs: Inputs, *, reason: str) -> None:
-    """End everything that the run owns up to this attempt, for another one to follow."""
-    release_run(_local_run(inputs), reason=reason)
-
-
-def destroy_run(inputs: Inputs) -> None:
-    """End everything that the run owns, for good; works from these inputs alone."""
-    release_run(_local_run(inputs), is_destroy=True)
-
-
-def _start_request(inputs: Inputs) -> StartRun:
-    return StartRun(
-        run=_local_run(inputs),
-        config_digest=str(inputs["configDigest"]),
-        num_slots=int(inputs["numGpus"]),
-        num_ports=int(inputs["numPorts"]),
-        prepare=os.environ.get(PREPARE_VARIABLE) or PREPARE,
-    )
-
-
-def _local_run(inputs: Inputs) -> LocalRun:
-    return LocalRun(
-        state_path=Path(inputs["statePath"]),
-        run_path=Path(inputs["runPath"]),
-        run_id=str(inputs["runId"]),
-        attempt=int(inputs["attempt"]),
-    )
+    return local_rules

@@ -7,7 +7,7 @@ real API does with a manifest is tested on a real cluster.
 import json
 import threading
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -17,7 +17,7 @@ from urllib.parse import parse_qs, urlsplit
 import yaml
 
 from runtime.cluster import KubernetesConnection
-from runtime.kubernetes_api import KubernetesApi
+from runtime.kubernetes_api import KINDS, KubernetesApi
 
 BREAK = 0
 """Status of a fault that closes the connection without an answer."""
@@ -46,9 +46,10 @@ class FakeApi:
     requests: list[Request] = field(default_factory=list)
     faults: list[Fault] = field(default_factory=list)
     streams: dict[str, list[bytes]] = field(default_factory=dict)
+    absent: set[str] = field(default_factory=set)
     on_change: Callable[[str, str], None] | None = None
     version: int = 100
-    lock: threading.RLock = field(default_factory=threading.RLock)
+    lock: AbstractContextManager[Any] = field(default_factory=threading.RLock)
 
     def fail(self, method: str, part: str, status: int, *, times: int = 1, **body: object) -> None:
         """Answer the next requests of a method and a part of the path with this status."""
@@ -92,7 +93,8 @@ class FakeApi:
         path = request.path
         if path in self.objects:
             return 200, self.objects[path]
-        if not _is_collection(path):
+        is_absent = any(part in path for part in self.absent)
+        if is_absent or path.rpartition("/")[2] not in _PLURALS:
             return 404, failure(404, reason="NotFound", message=f"{path} not found")
         items = [one for at, one in self.objects.items() if at.rpartition("/")[0] == path]
         items = [one for one in items if _matches(one, request.query.get("labelSelector", ""))]
@@ -101,7 +103,8 @@ class FakeApi:
         metadata = {"resourceVersion": str(self.version)}
         if last < len(items):
             metadata["continue"] = str(last)
-        body = {"apiVersion": "v1", "kind": "ThingList", "metadata": metadata}
+        kind = _PLURALS[path.rpartition("/")[2]]
+        body = {"apiVersion": kind.version, "kind": f"{kind.name}List", "metadata": metadata}
         return 200, {**body, "items": items[first:last]}
 
     def _post(self, request: Request) -> tuple[int, Any]:
@@ -148,8 +151,7 @@ def failure(status: int, **body: object) -> Manifest:
 def serve_fake_api(folder: Path) -> Iterator[tuple[FakeApi, KubernetesApi, Path]]:
     """Yield the fake, a client of it in namespace lab, and the kubeconfig of its context `fake`."""
     fake = FakeApi()
-    server = ThreadingHTTPServer(("127.0.0.1", 0), _handler(fake))
-    server.daemon_threads = True
+    server = _Server(("127.0.0.1", 0), _handler(fake))
     fake.port = server.server_address[1]
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
     thread.start()
@@ -162,6 +164,13 @@ def serve_fake_api(folder: Path) -> Iterator[tuple[FakeApi, KubernetesApi, Path]
         server.shutdown()
         server.server_close()
         thread.join()
+
+
+class _Server(ThreadingHTTPServer):
+    daemon_threads = True
+
+    def handle_error(self, request: object, client_address: object) -> None:
+        """Print nothing: clients that go away are part of the tests."""
 
 
 def connect(kubeconfig: Path, *, namespace: str = "lab") -> KubernetesApi:
@@ -184,8 +193,7 @@ def write_kubeconfig(path: Path, server: str, *, user: Mapping[str, Any] | None 
     return path
 
 
-def _is_collection(path: str) -> bool:
-    return path.rpartition("/")[2].endswith("s") and not path.startswith("/apis/absent")
+_PLURALS = {kind.plural: kind for kind in KINDS.values()}
 
 
 def _matches(manifest: Manifest, selector: str) -> bool:
@@ -210,6 +218,7 @@ def _merged(before: Manifest, patch: Manifest) -> Manifest:
 def _handler(fake: FakeApi) -> type[BaseHTTPRequestHandler]:
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
+        wbufsize = -1  # headers and body in one packet: no wait for an acknowledgement
 
         def _serve(self) -> None:
             url = urlsplit(self.path)

@@ -16,11 +16,6 @@ MAPS = "/api/v1/namespaces/lab/configmaps"
 PATH = f"{MAPS}/paddock-record-run-one"
 
 
-@pytest.fixture
-def record(api: KubernetesApi) -> ClusterRecord:
-    return ClusterRecord(api, "run-one")
-
-
 def begin(record: ClusterRecord, attempt: int = 1, digest: str = "d1") -> None:
     record.begin_attempt(config_digest=digest, attempt=attempt)
 

@@ -1,0 +1,163 @@
+"""The end of what a run owns on Kubernetes: workloads first, pods gone, then the rest, by label.
+
+Works from a run id alone, needs no stack and no state, and is idempotent. It never touches the
+namespace, a claim or the record, and never strips a finalizer: what stays is named. Called by
+`runtime.kubernetes_run` and by `paddock stop`.
+"""
+
+import time
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from runtime import naming
+from runtime.errors import PaddockError
+from runtime.kubernetes_api import ForbiddenError, KubernetesApi, KubernetesError, Manifest
+
+WORKLOADS = ("JobSet", "Job", "Pod")
+"""Kinds in the order of their deletion: nobody is left to make a deleted one again."""
+
+REST = ("PodGroup", "NodePool", "Service", "ConfigMap", "Secret")
+
+_SLACK_S = 60.0
+"""Beyond the grace period of the pods, for controllers and kubelet to do their part."""
+
+_REST_S = 60.0
+_NODES_S = 600.0
+"""A cloud's machine takes minutes to go; the node pool stays until it has."""
+
+_DEAD_NODE_S = 5.0
+"""Beyond a pod's grace period, for a node that may come back, before its pod is given up."""
+
+_PAUSES_S = (0.2, 0.5, 1.0)
+
+
+class TeardownStuckError(PaddockError):
+    """Something of the run does not go; the message names each object and what holds it."""
+
+    code = "teardown_stuck"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Owned:
+    """What is looked for: objects of a run, up to an attempt where there is one.
+
+    `made` are the kinds that the run is known to have made: those must be listed. Of all others it
+    is enough that the API does not serve them, or does not let the caller see them.
+    """
+
+    run_id: str
+    up_to_attempt: int | None = None
+    made: frozenset[str] = frozenset()
+
+    def find(self, api: KubernetesApi, kinds: Iterable[str]) -> list[Manifest]:
+        """Return the objects of these kinds that are there, in the order of the kinds."""
+        selector = {naming.LABEL_RUN: self.run_id, naming.LABEL_MANAGED_BY: naming.PROJECT}
+        found = []
+        for kind in kinds:
+            try:
+                found += [one for one in api.list(kind, labels=selector) if self._includes(one)]
+            except ForbiddenError:
+                if kind in self.made:
+                    raise
+            except KubernetesError as error:
+                if error.status != 404:  # an API that the cluster does not serve
+                    raise
+        return found
+
+    def _includes(self, manifest: Manifest) -> bool:
+        if self.up_to_attempt is None:
+            return True
+        attempt = manifest["metadata"]["labels"].get(naming.LABEL_ATTEMPT, "")
+        return attempt.isdigit() and int(attempt) <= self.up_to_attempt
+
+
+def end_workloads(api: KubernetesApi, owned: Owned) -> None:
+    """Delete the run's Jobs and pods and return once a read has shown that none is left.
+
+    Raises TeardownStuckError naming what does not go in the time that its pods may take.
+    """
+    pods = owned.find(api, ("Pod",))
+    graces = [pod["spec"].get("terminationGracePeriodSeconds") or 30 for pod in pods]
+    _remove(api, owned, WORKLOADS, limit_s=max([30, *graces]) + _SLACK_S)
+
+
+def remove_rest(api: KubernetesApi, owned: Owned) -> None:
+    """Delete what is left of a run whose pods are gone; raises TeardownStuckError likewise."""
+    has_nodes = bool(owned.find(api, ("NodePool",)))
+    _remove(api, owned, REST, limit_s=_NODES_S if has_nodes else _REST_S)
+
+
+@dataclass(kw_only=True, slots=True)
+class _Removal:
+    """One wait for objects to go; `seen` is when each pod was first seen to be on its way out."""
+
+    api: KubernetesApi
+    seen: dict[str, float] = field(default_factory=dict)
+
+    def ask(self, manifest: Manifest) -> None:
+        """Ask for an object's deletion, or give up a pod whose node cannot confirm its end."""
+        kind, metadata = manifest["kind"], manifest["metadata"]
+        if "deletionTimestamp" not in metadata:
+            # a node pool stays until its nodes have gone; Jobs go at once and their pods by name
+            how = "Foreground" if kind == "NodePool" else "Background"
+            self.api.delete(kind, metadata["name"], uid=metadata["uid"], propagation=how)
+        elif kind == "Pod" and self._is_lost(manifest):
+            self.api.force_delete_pod(metadata["name"], uid=metadata["uid"])
+
+    def _is_lost(self, pod: Manifest) -> bool:
+        """Tell whether a pod's time is over and its node is dead: kubelet will never say so."""
+        metadata, node = pod["metadata"], pod["spec"].get("nodeName")
+        now = time.monotonic()
+        since = self.seen.setdefault(metadata["uid"], now)
+        grace_s = metadata.get("deletionGracePeriodSeconds") or 0
+        if node is None or now - since < grace_s + _DEAD_NODE_S:
+            return False
+        return is_dead(self.api, node)
+
+
+def is_dead(api: KubernetesApi, node: str) -> bool:
+    """Tell whether a node is gone or not ready; False where the caller may not see nodes."""
+    try:
+        found = api.get("Node", node)
+    except ForbiddenError:
+        return False
+    if found is None:
+        return True
+    conditions = (found.get("status") or {}).get("conditions") or []
+    return not any(one["type"] == "Ready" and one["status"] == "True" for one in conditions)
+
+
+def _remove(api: KubernetesApi, owned: Owned, kinds: tuple[str, ...], *, limit_s: float) -> None:
+    removal = _Removal(api=api)
+    deadline = time.monotonic() + limit_s
+    num_reads = 0
+    num_empty = 0
+    while num_empty < 2:  # a controller that was a moment behind may have made one more pod
+        left = owned.find(api, kinds)
+        num_empty = 0 if left else num_empty + 1
+        for manifest in left:
+            removal.ask(manifest)
+        if left and time.monotonic() > deadline:
+            raise TeardownStuckError(stuck_message(api, owned.run_id, left))
+        time.sleep(_PAUSES_S[min(num_reads, len(_PAUSES_S) - 1)])
+        num_reads += 1
+
+
+def stuck_message(api: KubernetesApi, run_id: str, left: Iterable[Manifest]) -> str:
+    """Return what does not go, what holds each, and what to do."""
+    named = "; ".join(_holder(api, one) for one in left)
+    return (
+        f"{run_id}: these objects do not go: {named}. paddock strips no finalizer: end what holds "
+        f"them, then destroy the run again"
+    )
+
+
+def _holder(api: KubernetesApi, manifest: Manifest) -> str:
+    metadata = manifest["metadata"]
+    name = f"{manifest['kind']} {metadata['name']}"
+    finalizers = ", ".join(metadata.get("finalizers") or [])
+    node = (manifest.get("spec") or {}).get("nodeName") if manifest["kind"] == "Pod" else None
+    where = f" on node {node}{', which is not ready' if is_dead(api, node) else ''}" if node else ""
+    if finalizers:
+        return f"{name}{where} (finalizers: {finalizers})"
+    return f"{name}{where} (no finalizer: its node or its controller has not confirmed the end)"
