@@ -14,19 +14,18 @@ ViewT = TypeVar("ViewT", bound=View)
 
 
 def read_config(argv: Sequence[str], view: type[ViewT]) -> ViewT:
-    """Read `@ file.json --dotted.flag value ...` into a view.
+    """Read `@ file.json --dotted.flag value ... --table @ file.json` into a view.
 
     Raises ConfigError when the file is missing, is no JSON, or a field is wrong.
     """
     path, flags = _split_argv(argv)
-    try:
-        table = json.loads(path.read_text())
-    except OSError as error:
-        raise _error(f"cannot read {path}: {error.strerror}", str(path)) from error
-    except ValueError as error:
-        raise _error(f"{path} is no JSON: {error}", str(path)) from error
-    for key, value in flags:
-        _set(table, key, value)
+    table = _read(path)
+    for key, words in flags:
+        if words[:1] == ["@"]:
+            for name, value in _read(Path("".join(words[1:2]))).items():
+                _set(table, f"{key}.{name}", value)
+        else:
+            _set(table, key, _value(words))
     try:
         return view.model_validate(table)
     except ValidationError as error:
@@ -34,7 +33,16 @@ def read_config(argv: Sequence[str], view: type[ViewT]) -> ViewT:
         raise ConfigError(problems, source=str(path)) from error
 
 
-def _split_argv(argv: Sequence[str]) -> tuple[Path, list[tuple[str, object]]]:
+def _read(path: Path) -> JsonTable:
+    try:
+        return json.loads(path.read_text())
+    except OSError as error:
+        raise _error(f"cannot read {path}: {error.strerror}", str(path)) from error
+    except ValueError as error:
+        raise _error(f"{path} is no JSON: {error}", str(path)) from error
+
+
+def _split_argv(argv: Sequence[str]) -> tuple[Path, list[tuple[str, list[str]]]]:
     words = list(argv)
     if words[:1] == ["@"]:
         words = ["@" + "".join(words[1:2]), *words[2:]]
@@ -49,7 +57,7 @@ def _split_argv(argv: Sequence[str]) -> tuple[Path, list[tuple[str, object]]]:
             flags[-1][1].append(word)
         else:
             raise _error(f"unexpected argument {word!r}: flags begin with --", "command line")
-    return path, [(key, _value(values)) for key, values in flags]
+    return path, flags
 
 
 def _value(words: list[str]) -> object:

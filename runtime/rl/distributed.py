@@ -4,13 +4,19 @@ Every rank holds the whole model. Losses are sums divided by the token count of 
 the gradient of the step is the sum of the ranks' gradients, whatever the ranks' shares are.
 """
 
+import contextlib
+import fcntl
 import os
+import socket
+import struct
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import timedelta
 
 import torch
 from torch import distributed
+
+_SIOCGIFADDR = 0x8915  # linux/sockios.h
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -42,10 +48,27 @@ def join(ranks: Ranks, device: torch.device, *, timeout_s: float) -> None:
         return
     if device.type == "cpu":
         # gloo looks up the host's own name otherwise, which containers often cannot resolve
-        os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo")
+        os.environ.setdefault("GLOO_SOCKET_IFNAME", _interface())
     distributed.init_process_group(
         "nccl" if device.type == "cuda" else "gloo", timeout=timedelta(seconds=timeout_s)
     )
+
+
+def _interface() -> str:
+    """Return the network interface towards the first rank: the loopback unless there are nodes."""
+    if int(os.environ.get("GROUP_WORLD_SIZE", "1")) == 1:
+        return "lo"
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+        # Connecting a datagram socket sends nothing: it asks for the route.
+        probe.connect((os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"])))
+        own = probe.getsockname()[0]
+        for _, name in socket.if_nameindex():
+            request = struct.pack("256s", name[:15].encode())
+            with contextlib.suppress(OSError):  # an interface without an IPv4 address
+                reply = fcntl.ioctl(probe.fileno(), _SIOCGIFADDR, request)
+                if socket.inet_ntoa(reply[20:24]) == own:
+                    return name
+    return "lo"
 
 
 def leave(ranks: Ranks) -> None:

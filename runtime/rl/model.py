@@ -1,4 +1,4 @@
-"""A causal language model from a local Hugging Face directory, and the device that it lives on.
+"""A causal language model from a Hugging Face directory or the cache, and where it lives.
 
 Loads whatever `AutoModelForCausalLM` knows, never from the network. Callers are the trainer, the
 inference engine and the maker of the tiny model.
@@ -9,6 +9,7 @@ import warnings
 from pathlib import Path
 
 import torch
+from huggingface_hub import snapshot_download
 from transformers import AutoModelForCausalLM, PreTrainedModel
 from transformers.utils.logging import disable_progress_bar
 
@@ -32,13 +33,26 @@ def pick_device(local_rank: int = 0) -> torch.device:
     return torch.device("cpu")
 
 
-def load_model(folder: str, *, device: torch.device, dtype: torch.dtype) -> PreTrainedModel:
-    """Load a causal LM from a directory onto the device; raises EngineError where there is none."""
-    if not (Path(folder) / "config.json").is_file():
+def model_folder(name: str) -> Path:
+    """Return the directory of a model, given its path or its name in the Hugging Face cache.
+
+    Raises EngineError where there is none; nothing is downloaded.
+    """
+    if (Path(name) / "config.json").is_file():
+        return Path(name)
+    try:
+        return Path(snapshot_download(name, local_files_only=True))
+    except (OSError, ValueError):  # not in the cache, or no name of a model at all
         raise EngineError(
-            f"no model at {folder}: a Hugging Face directory with config.json and safetensors "
-            "weights is needed (`python -m runtime.rl.tiny_model` makes a tiny one)"
-        )
+            f"no model at {name}: a Hugging Face directory with config.json and safetensors "
+            "weights is needed, or a model's name in the cache at HF_HOME "
+            "(`python -m runtime.rl.tiny_model` makes a tiny one)"
+        ) from None
+
+
+def load_model(name: str, *, device: torch.device, dtype: torch.dtype) -> PreTrainedModel:
+    """Load a causal LM onto the device; raises EngineError where there is none."""
+    folder = model_folder(name)
     disable_progress_bar()
     # Said once a process for a name that both 5.0 and 5.39 know; the lock pins one between them.
     warnings.filterwarnings("ignore", message="`past_key_values` is deprecated")

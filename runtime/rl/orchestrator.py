@@ -32,6 +32,7 @@ async def orchestrate(config: OrchestratorView) -> None:
     """Run to the last step, or until something that the run needs is gone."""
     if not config.train.source:
         raise EngineError("[[orchestrator.train.source]] is empty: there is nothing to train on")
+    _say_what_travels_by_files(config)
     run = RunDirectory(config.output_dir)
     checkpoint = find_resume(run, config.resume)
     first_step = 0 if checkpoint is None else step_of(checkpoint) or 0
@@ -43,8 +44,7 @@ async def orchestrate(config: OrchestratorView) -> None:
     evaluation = [
         open_source(source, group_size=1) for source in (config.eval.source if config.eval else [])
     ]
-    client = config.model.client
-    policy = Policy(client.admin_base_url or [client.base_url], run.broadcasts)
+    policy = _policy(config, run)
     await _wait_for_peers(config, policy, [*train, *evaluation])
     loop = StepLoop(config, policy, train=train, evaluation=evaluation, first_step=first_step)
     try:
@@ -60,6 +60,22 @@ async def orchestrate(config: OrchestratorView) -> None:
             await source.client.close()
         await policy.close()
     logger.log(SUCCESS, "Orchestrator finished.")
+
+
+def _policy(config: OrchestratorView, run: RunDirectory) -> Policy:
+    client = config.model.client
+    engines = client.admin_base_url or [client.base_url]
+    router = client.base_url if client.base_url not in engines else None
+    return Policy(engines, run.broadcasts, router_url=router)
+
+
+def _say_what_travels_by_files(config: OrchestratorView) -> None:
+    for name, transport in (
+        ("weights", config.weight_broadcast),
+        ("rollouts", config.rollout_transport),
+    ):
+        if transport.type != "filesystem":
+            logger.info("Embedded engine: %s go by files, not by %s", name, transport.type)
 
 
 async def _wait_for_peers(config: OrchestratorView, policy: Policy, sources: list[Source]) -> None:

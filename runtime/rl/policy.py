@@ -25,12 +25,18 @@ _UPDATE_TIMEOUT_S = 720.0  # prime-rl's read timeout of /update_weights
 class Policy:
     """The current version, and the engines that serve it."""
 
-    def __init__(self, api_urls: list[str], broadcasts: Path) -> None:
-        """Name the engines in rank order, by the base URL of their API."""
+    def __init__(
+        self, engine_urls: list[str], broadcasts: Path, *, router_url: str | None = None
+    ) -> None:
+        """Name the engines in rank order, by the base URL of their API.
+
+        Episodes go to the engines in turn, or to a router where one stands before them.
+        """
         self.version = -1
-        self.api_urls = api_urls
+        self.api_urls = engine_urls if router_url is None else [router_url]
         self.on_update: list[Callable[[], None]] = []
-        self._admin_urls = [url.rstrip("/").removesuffix("/v1") for url in api_urls]
+        self._admin_urls = [_root(url) for url in engine_urls]
+        self._server_urls = list(dict.fromkeys(map(_root, [*engine_urls, *self.api_urls])))
         self._broadcasts = broadcasts
         self._changed = asyncio.Condition()
         self._http = httpx.AsyncClient(timeout=_UPDATE_TIMEOUT_S, trust_env=False)
@@ -39,10 +45,11 @@ class Policy:
         """Wait until every engine is healthy; raises EngineError after the timeout."""
         try:
             async with asyncio.timeout(timeout_s):
-                await asyncio.gather(*(self._until_healthy(url) for url in self._admin_urls))
+                await asyncio.gather(*(self._until_healthy(url) for url in self._server_urls))
         except TimeoutError:
+            urls = ", ".join(self._server_urls)
             raise EngineError(
-                f"inference at {', '.join(self._admin_urls)} is not healthy after {timeout_s:.0f} s"
+                f"inference at {urls} is not healthy after {timeout_s:.0f} s"
             ) from None
 
     async def wait_for(self, version: int) -> None:
@@ -61,7 +68,7 @@ class Policy:
     async def watch(self) -> None:
         """Raise EngineError when an engine is gone; never returns."""
         while True:
-            for url in self._admin_urls:
+            for url in self._server_urls:
                 try:
                     await self._http.get(f"{url}/health")
                 except httpx.ConnectError:
@@ -114,3 +121,7 @@ class Policy:
                 f"inference at {url} answered {path} with {response.status_code}: "
                 f"{response.text[:500]}"
             )
+
+
+def _root(url: str) -> str:
+    return url.rstrip("/").removesuffix("/v1")

@@ -17,9 +17,10 @@ from runtime.rl import checkpoint
 from runtime.rl.component_config import read_config
 from runtime.rl.console import SUCCESS, run_component, set_up_logging
 from runtime.rl.distributed import Ranks, barrier, join, leave, ranks_from_environment
+from runtime.rl.health import serve_health
 from runtime.rl.learner import Learner, StepStats
 from runtime.rl.metrics import append_row
-from runtime.rl.model import load_model, pick_device, use_threads
+from runtime.rl.model import load_model, model_folder, pick_device, use_threads
 from runtime.rl.resume import find_resume
 from runtime.rl.samples import read_batch
 from runtime.rl.schedule import learning_rate
@@ -90,7 +91,7 @@ class Trainer:
         if not self._ranks.is_first:
             return
         assert self._config.ckpt is not None
-        folder = Path(self._config.model.name)
+        folder = model_folder(self._config.model.name)
         checkpoint.save(self._run, self._learner, self._step, model_folder=folder)
         checkpoint.remove_old(self._run, self._config.ckpt)
         logger.info("Saved checkpoint step_%d", self._step)
@@ -136,7 +137,10 @@ class Trainer:
 def train(config: TrainerView) -> None:
     """Train one rank to the end."""
     use_threads()
-    Trainer(config, ranks_from_environment()).run()
+    ranks = ranks_from_environment()
+    if config.metrics_server is not None and ranks.local_rank == 0:
+        serve_health(config.metrics_server)
+    Trainer(config, ranks).run()
 
 
 def main() -> int:

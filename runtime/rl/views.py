@@ -94,6 +94,13 @@ class TrainerModelView(View):
     trust_remote_code: bool = False
 
 
+class MetricsServerView(View):
+    """Where the trainer answers /health."""
+
+    host: str = "0.0.0.0"  # noqa: S104 - prime-rl's default, in a pod
+    port: int = 8000
+
+
 class TrainerView(View):
     """trainer.json."""
 
@@ -108,6 +115,7 @@ class TrainerView(View):
     output_dir: Path
     max_steps: int | None = None
     dist_timeout_seconds: int = 3600
+    metrics_server: MetricsServerView | None = None
 
 
 class ServerView(View):
@@ -212,6 +220,12 @@ class TokenizerView(View):
     name: str | None = None
 
 
+class TransportView(View):
+    """How weights or rollouts are meant to travel; here it is always by files."""
+
+    type: str = "filesystem"
+
+
 class OrchestratorView(View):
     """orchestrator.json."""
 
@@ -220,6 +234,8 @@ class OrchestratorView(View):
     eval: EvalView | None = None
     tokenizer: TokenizerView = TokenizerView()
     renderer: JsonTable = {}
+    weight_broadcast: TransportView = TransportView()
+    rollout_transport: TransportView = TransportView()
     log: LogView = LogView()
     monitors: MonitorsView = MonitorsView()
     ckpt: CheckpointView | None = None

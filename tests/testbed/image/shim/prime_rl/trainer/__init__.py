@@ -1,0 +1,1 @@
+"""Stand-in of prime-rl's trainer package."""
