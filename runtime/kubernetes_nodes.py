@@ -81,9 +81,14 @@ def node_fact(node: Manifest) -> NodeFact:
         rdma={
             name: int(quantity(count))
             for name, count in found.items()
-            if _RDMA.search(name) and quantity(count) >= 1
+            if is_rdma(name) and quantity(count) >= 1
         },
     )
+
+
+def is_rdma(resource: str) -> bool:
+    """Tell whether an extended resource stands for RDMA devices, whatever plugin names it."""
+    return _RDMA.search(resource) is not None
 
 
 def gpu_type_of(labels: Mapping[str, str]) -> tuple[str, str] | None:

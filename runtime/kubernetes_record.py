@@ -20,7 +20,9 @@ from runtime.run_record import (
     advanced,
     begun,
     parse_record,
+    preempted,
     with_aftermath,
+    with_reason,
     with_warning,
 )
 from runtime.states import Capture, RunState, Teardown
@@ -98,6 +100,14 @@ class ClusterRecord:
     def add_warning(self, warning: str, *, attempt: int) -> RunRecord:
         """Write a warning about an attempt that goes on."""
         return self._change(lambda before: with_warning(before, warning, attempt=attempt))
+
+    def set_reason(self, reason: str, *, attempt: int) -> RunRecord:
+        """Write what the state of a live attempt waits for now."""
+        return self._change(lambda before: with_reason(before, reason, attempt=attempt))
+
+    def preempt(self, reason: str, *, attempt: int) -> RunRecord:
+        """Write that a live attempt lost its place, as `preempted` says: QUEUED as the next one."""
+        return self._change(lambda before: preempted(before, reason, attempt=attempt))
 
     def image(self, tagged: str) -> str | None:
         """Return what this image with its tag was resolved to when the run was dispatched."""

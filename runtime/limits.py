@@ -57,6 +57,9 @@ END_MARK = "Orchestrator finished."
 LAST_LOG_LINES = 50
 """How many log lines a failure keeps: what a terminal shows at once."""
 
+MAX_KEPT_LINE_CHARS = 2_000
+"""Length of each of them; a record is read whole, by everybody who looks at the run."""
+
 RESERVED_SECRET_NAMES = frozenset(
     {
         "PATH",

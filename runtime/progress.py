@@ -4,7 +4,7 @@ Reads whole lines only: a writer may be in the middle of one. Used by `paddock w
 """
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -30,14 +30,33 @@ class MetricsTail:
             return
         whole = data[: data.rfind(b"\n") + 1]
         self.offset += len(whole)
-        for line in whole.splitlines():
-            try:
-                row = json.loads(line)
-            except ValueError:  # torn by a full disk or a kill; the next writer ended the line
-                continue
-            if REWARD in row:
-                self.rewards[int(row["step"])] = float(row[REWARD])
-                yield int(row["step"]), float(row[REWARD])
+        for step, reward in rewards_in(whole):
+            self.rewards[step] = reward
+            yield step, reward
+
+
+def rewards_in(lines: bytes) -> Iterator[tuple[int, float]]:
+    """Yield (step, mean reward) of the rows in whole lines of a metrics file."""
+    for line in lines.splitlines():
+        try:
+            row = json.loads(line)
+        except ValueError:  # torn by a full disk or a kill; the next writer ended the line
+            continue
+        if isinstance(row, dict) and REWARD in row:
+            yield int(row["step"]), float(row[REWARD])
+
+
+def last_step_in(lines: Iterable[str | bytes]) -> int | None:
+    """Return the highest step in lines of a metrics file, None where there is none."""
+    steps = []
+    for line in lines:
+        try:
+            row = json.loads(line)
+        except ValueError:
+            continue
+        if isinstance(row, dict) and isinstance(row.get("step"), int):
+            steps.append(row["step"])
+    return max(steps, default=None)
 
 
 def reward_curve(rewards: dict[int, float], *, width: int = 60, height: int = 8) -> list[str]:

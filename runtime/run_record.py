@@ -183,6 +183,36 @@ def with_warning(before: RunRecord | None, warning: str, *, attempt: int) -> Run
     return record.model_copy(update={"warnings": warnings, "version": record.version + 1})
 
 
+def with_reason(before: RunRecord | None, reason: str, *, attempt: int) -> RunRecord:
+    """Return the live record with what its state waits for now; unchanged when it says so."""
+    record = _current(before, attempt)
+    if record.is_over or record.reason == reason:
+        return record
+    return record.model_copy(update={"reason": reason, "version": record.version + 1})
+
+
+def preempted(before: RunRecord | None, reason: str, *, attempt: int) -> RunRecord:
+    """Return the record of a live attempt that lost its place: QUEUED, as the next attempt.
+
+    Raises RunStateError when the record is over or at another attempt.
+    """
+    record = _current(before, attempt)
+    if record.is_over:
+        raise RunStateError(f"{record.run_id}: attempt {attempt} is over, it cannot be preempted")
+    change = StateChange(
+        state=RunState.QUEUED, time=datetime.now(UTC), reason=reason, attempt=attempt + 1
+    )
+    return RunRecord(
+        run_id=record.run_id,
+        config_digest=record.config_digest,
+        attempt=change.attempt,
+        state=change.state,
+        reason=reason,
+        times=(*record.times, change),
+        version=record.version + 1,
+    )
+
+
 def check_begin(
     before: RunRecord, attempt: int, *, config_digest: str, preempted: bool = False
 ) -> None:

@@ -39,6 +39,7 @@ def launch_document(
     return {
         "run_id": plan.run_id,
         "attempt": plan.attempt,
+        "max_steps": plan.max_steps,
         "run_dir": pod_layout.RUN_DIR,
         "gate": True,
         "resume": "last" if plan.attempt > 1 else "as written",

@@ -4,7 +4,6 @@ Reads only. Called by the supervisor's loop, by its client where the supervisor 
 CLI's `components`, `wait` and `logs`.
 """
 
-import json
 import os
 import time
 from pathlib import Path
@@ -18,9 +17,9 @@ from runtime.local_state import LocalRun, read_index
 from runtime.observe.judge import ComponentState, ComponentStatus, Observation, PlanFacts
 from runtime.plan import RunPlan, plan_from_json
 from runtime.processes import ProcessId, is_alive, marked_processes
+from runtime.progress import last_step_in
 
 _TAIL_BYTES = 64 * 1024
-_LAST_LINE_CHARS = 2_000
 
 
 class StatusFile(BaseModel):
@@ -90,21 +89,13 @@ def run_processes(run: LocalRun, *, spare: frozenset[int] = frozenset()) -> froz
 
 def last_step(metrics: Path) -> int | None:
     """Return the highest step in the last part of the metrics file, None where there is none."""
-    steps = []
-    for line in tail_lines(metrics, num_lines=200):
-        try:
-            row = json.loads(line)
-        except ValueError:
-            continue
-        if isinstance(row, dict) and isinstance(row.get("step"), int):
-            steps.append(row["step"])
-    return max(steps, default=None)
+    return last_step_in(tail_lines(metrics, num_lines=200))
 
 
 def last_lines(directory: RunDirectory, attempt: int, log: str) -> tuple[str, ...]:
     """Return the last lines of a component's log, as a failure keeps them."""
     lines = tail_lines(directory.logs(attempt) / log, num_lines=limits.LAST_LOG_LINES)
-    return tuple(line[:_LAST_LINE_CHARS] for line in lines)
+    return tuple(line[: limits.MAX_KEPT_LINE_CHARS] for line in lines)
 
 
 def tail_lines(path: Path, *, num_lines: int) -> list[str]:

@@ -42,13 +42,19 @@ def follow_log(path: Path, query: LogQuery, *, is_over: Callable[[], bool]) -> I
 def log_start(path: Path, since: float) -> int:
     """Return the offset of the first line that may be as young as `since`, by the index."""
     try:
-        rows = [line.split() for line in Path(f"{path}.idx").read_text().splitlines()]
+        index = Path(f"{path}.idx").read_text()
     except OSError:
         return 0
-    for row in rows:
+    offset = index_offset(index, since)
+    return _size(path) if offset is None else offset
+
+
+def index_offset(index: str, since: float) -> int | None:
+    """Return the offset that a wrapper's index gives for a time, None where all is older."""
+    for row in (line.split() for line in index.splitlines()):
         if len(row) == 2 and float(row[0]) + _INDEX_S >= since:
             return int(row[1])
-    return _size(path)
+    return None
 
 
 def _read(path: Path, query: LogQuery, *, end: int) -> list[str]:

@@ -1,0 +1,1 @@
+"""Observation of runs on Kubernetes: facts from its objects, verdicts, watches, logs, headroom."""

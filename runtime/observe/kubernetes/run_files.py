@@ -1,0 +1,168 @@
+"""RunFiles: the run directories of a cluster, read through its file server and the API server.
+
+The server is `runtime/launch/files.py`, in a pod of the `files` Deployment. Every read is bounded.
+Where there is no server, or it does not answer, a read raises FilesUnavailableError: callers go on
+with what the API itself knows.
+"""
+
+import base64
+import contextlib
+import re
+import threading
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from runtime.artifacts import RunDirectory
+from runtime.cluster import FilesOffer
+from runtime.errors import PaddockError
+from runtime.kubernetes_api import KubernetesApi, KubernetesError
+from runtime.kubernetes_profile import FILES_PORT, FILES_SECRET, FILES_SELECTOR
+
+if TYPE_CHECKING:
+    import httpx
+
+MAX_READ_BYTES = 1 << 20
+"""The most that one read returns."""
+
+OFFER = FilesOffer(selector=FILES_SELECTOR, port=FILES_PORT, secret=FILES_SECRET)
+"""How a cluster stack names its file server."""
+
+_RELATIVE = RunDirectory(Path())
+
+METRICS = str(_RELATIVE.metrics)
+"""The metrics file, below a run directory."""
+
+_POD_TTL_S = 60.0
+_ABSENT_TTL_S = 5.0
+_RANGE_TOTAL = re.compile(r"bytes \*/(\d+)")
+
+
+class FilesUnavailableError(PaddockError):
+    """The cluster's file server cannot be asked."""
+
+    code = "files_unavailable"
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """A part of a file: its bytes, where they begin, and the size of the whole file."""
+
+    data: bytes
+    offset: int
+    size: int
+
+
+class RunFiles:
+    """Reads files of run directories; keeps the server's pod and token between reads."""
+
+    def __init__(self, api: KubernetesApi, *, offer: FilesOffer = OFFER) -> None:
+        """Read through this API; nothing is asked yet."""
+        self._api = api
+        self._offer = offer
+        self._lock = threading.Lock()
+        self._pod = ""
+        self._pod_until = 0.0
+        self._token = ""
+
+    def read(
+        self, run_id: str, path: str, *, offset: int = 0, limit: int = MAX_READ_BYTES
+    ) -> Piece | None:
+        """Return a piece of a file, None where there is no such file (yet)."""
+        limit = min(limit, MAX_READ_BYTES)
+        span = f"bytes={offset}-{offset + limit - 1}"
+        with self._ask(f"files/{run_id}/{path}", headers={"Range": span}) as response:
+            if response.status_code == 404:
+                return None
+            if response.status_code == 416:
+                total = _RANGE_TOTAL.fullmatch(response.headers.get("Content-Range", ""))
+                return Piece(b"", offset, int(total[1]) if total else 0)
+            self._check(response)
+            data = response.read()
+            size = response.headers.get("X-Paddock-Size")
+            return Piece(data[:limit], offset, int(size) if size else offset + len(data))
+
+    def tail(self, run_id: str, path: str, *, num_lines: int) -> Piece | None:
+        """Return the last lines of a file, at most some megabytes; None where there is none."""
+        query = {"lines": str(num_lines)}
+        with self._ask(f"tail/{run_id}/{path}", query=query) as response:
+            if response.status_code == 404:
+                return None
+            self._check(response)
+            offset = int(response.headers.get("X-Paddock-Offset", "0"))
+            data = response.read()
+            return Piece(data, offset, offset + len(data))
+
+    @contextlib.contextmanager
+    def _ask(
+        self,
+        path: str,
+        *,
+        headers: dict[str, str] | None = None,
+        query: dict[str, str] | None = None,
+    ) -> "Iterator[httpx.Response]":
+        pod, token = self._find()
+        try:
+            response = self._api.proxy(
+                pod,
+                self._offer.port,
+                path,
+                headers={**(headers or {}), "X-Paddock-Token": token},
+                query=query,
+            )
+        except KubernetesError as error:
+            self._forget()
+            raise FilesUnavailableError(f"the file server does not answer: {error}") from None
+        with contextlib.closing(response):
+            yield response
+
+    def _check(self, response: "httpx.Response") -> None:
+        if response.status_code < 400:
+            return
+        self._forget()
+        words = response.read()[:200].decode(errors="replace").strip()
+        raise FilesUnavailableError(f"the file server says {response.status_code}: {words}")
+
+    def _find(self) -> tuple[str, str]:
+        """Return (pod, token) of the server; what was found is kept for a while."""
+        with self._lock:
+            if time.monotonic() >= self._pod_until:
+                self._pod = self._look_up()
+                self._pod_until = time.monotonic() + (_POD_TTL_S if self._pod else _ABSENT_TTL_S)
+            if not self._pod:
+                raise FilesUnavailableError(
+                    f"no file server runs in namespace {self._api.namespace}: paddock doctor"
+                )
+            return self._pod, self._token
+
+    def _look_up(self) -> str:
+        try:
+            selector = dict(self._offer.selector)
+            pods = [one for one in self._api.list("Pod", labels=selector) if _is_ready(one)]
+            secret = self._api.get("Secret", self._offer.secret) if pods else None
+        except KubernetesError as error:
+            raise FilesUnavailableError(f"the file server cannot be found: {error}") from None
+        token = ((secret or {}).get("data") or {}).get("token")
+        if not token:
+            return ""
+        self._token = base64.b64decode(token).decode().strip()
+        return str(pods[0]["metadata"]["name"])
+
+    def _forget(self) -> None:
+        with self._lock:
+            self._pod_until = 0.0
+
+
+def log_path(attempt: int, log: str) -> str:
+    """Return where a component's log lies below a run directory."""
+    return str(_RELATIVE.logs(attempt) / log)
+
+
+def _is_ready(pod: dict[str, object]) -> bool:
+    status = pod.get("status")
+    conditions = status.get("conditions") if isinstance(status, dict) else None
+    return any(
+        one.get("type") == "Ready" and one.get("status") == "True" for one in conditions or ()
+    )
