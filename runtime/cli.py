@@ -10,7 +10,7 @@ import sys
 
 import typer
 
-from runtime.commands import demo, follow, plan, stack
+from runtime.commands import demo, doctor, follow, models, plan, stack
 from runtime.errors import PaddockError, ProblemsError
 
 app = typer.Typer(
@@ -29,11 +29,12 @@ for name, command in {
     "destroy": stack.destroy,
     "gpus": plan.list_gpus,
     "schema": plan.schema,
+    "doctor": doctor.doctor,
     "demo": demo.demo,
 }.items():
     app.command(name)(command)
 app.add_typer(stack.stack_app, name="stack")
-app.add_typer(plan.models_app, name="models")
+app.add_typer(models.models_app, name="models")
 
 
 def main() -> None:

@@ -17,7 +17,7 @@ import typer
 
 from runtime import homes, models, naming
 from runtime.commands.follow import follow
-from runtime.commands.plan import make_tiny_model
+from runtime.commands.models import make_tiny_model
 from runtime.commands.session import console, open_project, say
 from runtime.control import stacks
 from runtime.control.dispatch import new_run_stack, new_stack

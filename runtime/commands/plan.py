@@ -1,9 +1,7 @@
-"""`paddock plan`, `schema`, `gpus`, `models`: what a run would be made of, and on what."""
+"""`paddock plan`, `schema`, `gpus`: what a run would be made of, and on what."""
 
 import os
 import shlex
-import subprocess
-import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
@@ -11,7 +9,7 @@ from typing import Annotated, Any
 import typer
 from rich.table import Table
 
-from runtime import admission, gpus, homes, limits, models
+from runtime import admission, gpus, limits
 from runtime.artifacts import runs_folder
 from runtime.cluster import ClusterProfile, parse_profile
 from runtime.commands.session import (
@@ -24,7 +22,7 @@ from runtime.commands.session import (
 from runtime.config import DispatchFlags, LoadedConfig, read_config_file
 from runtime.config.json_schema import json_schema
 from runtime.control import stacks
-from runtime.errors import NotFoundError, RefusedError, SetupError
+from runtime.errors import NotFoundError, RefusedError
 from runtime.launch.split import local_notices
 from runtime.launch.wiring import pod_notices
 from runtime.observe.snapshot import take_snapshot
@@ -32,7 +30,6 @@ from runtime.plan import RunPlan, build_plan
 from runtime.plan_report import component_rows, plan_report, price_text
 from runtime.secret_rules import read_env_file, read_env_flags, secret_problems
 
-models_app = typer.Typer(no_args_is_help=True, help="The models of the local model cache.")
 _PREVIEW_RUN_ID = "run-id"
 
 
@@ -112,48 +109,6 @@ def list_gpus(output: OutputOption = Output.TEXT) -> None:
     for gpu in rows:
         table.add_row(gpu.name, f"{gpu.memory_gib} GiB", f"{gpu.price_usd_per_hour:.2f}")
     console().print(table)
-
-
-@models_app.command("list")
-def list_models(output: OutputOption = Output.TEXT) -> None:
-    """List the models of the local model cache."""
-    found = models.cached_models(str(homes.cache_path()))
-    if output is Output.JSON:
-        print_json([{"name": name, "path": str(path)} for name, path in found.items()])
-        return
-    if not found:
-        console().print(f"The model cache is empty: paddock models add {models.TINY_MODEL}")
-        return
-    table = Table("Model", "Folder", box=None)
-    for name, path in found.items():
-        table.add_row(name, str(path))
-    console().print(table)
-
-
-@models_app.command("add")
-def add_model(
-    name: Annotated[str, typer.Argument(help="name that a TOML gives in [model] name")],
-    folder: Annotated[Path | None, typer.Argument(help="its Hugging Face directory")] = None,
-) -> None:
-    """Enter a model into the local model cache; paddock's own tiny model is made on the way."""
-    cache = str(homes.cache_path())
-    if folder is None:
-        if name != models.TINY_MODEL:
-            raise NotFoundError(f"{name}: give the folder that holds it, a Hugging Face directory")
-        folder = make_tiny_model()
-    entry = models.add_model(name, folder, cache)
-    console().print(f"{name} is in the model cache: {entry}")
-
-
-def make_tiny_model() -> Path:
-    """Make paddock's tiny model, or find it made; progress goes to stderr."""
-    argv = [sys.executable, "-m", "runtime.rl.tiny_model"]
-    with subprocess.Popen(argv, stdout=subprocess.PIPE, text=True) as process:
-        assert process.stdout is not None
-        lines = [line.strip() for line in process.stdout if line.strip()]
-    if process.returncode != 0 or not lines:
-        raise SetupError(f"making {models.TINY_MODEL} failed with exit code {process.returncode}")
-    return Path(lines[-1])
 
 
 def read_profile(cluster: str) -> ClusterProfile:

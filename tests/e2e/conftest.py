@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from runtime import homes, models
-from runtime.commands.plan import make_tiny_model
+from runtime.commands.models import make_tiny_model
 from runtime.control import stacks
 from runtime.control.dispatch import new_stack
 from runtime.control.private_project import make_private_project

@@ -1,0 +1,192 @@
+"""The model cache of a Kubernetes cluster: which models are there, and how one is added.
+
+What is in the cache is written into a ConfigMap when it is added, since nobody but a pod can look
+into a claim. `add_model` runs the download as a Job in the cluster, beside the cache: the caller's
+own machine needs neither the space nor the bandwidth.
+"""
+
+import contextlib
+import json
+import time
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
+
+from runtime import naming
+from runtime.cluster import ClusterProfile
+from runtime.errors import NotFoundError, StackError
+from runtime.kubernetes_api import KubernetesApi, KubernetesError, Manifest, UnreachableError
+from runtime.kubernetes_model_job import MAIN, ModelRequest, job_name, model_job, token_secret
+from runtime.launch.fetch_model import RESULT
+
+CONFIG_MAP = "paddock-models"
+"""ConfigMap that lists the models of the cache."""
+
+_KEY = "models.json"
+_JOB_LABEL = "batch.kubernetes.io/job-name"
+_POLL_S = 1.0
+_START_WITHIN_S = 1800.0
+"""From the Job to its first line; an image of 20 GB is pulled within it."""
+
+_BAD_IMAGE_WITHIN_S = 120.0
+_BAD_IMAGE = frozenset({"ErrImagePull", "ImagePullBackOff"})
+_HOPELESS = frozenset({"InvalidImageName", "ErrImageNeverPull"})
+_OVER = frozenset({"Succeeded", "Failed"})
+
+Say = Callable[[str], None]
+
+
+def cached_models(api: KubernetesApi) -> dict[str, str]:
+    """Return the models of the cache with the commit of each, as they were added."""
+    found = api.get("ConfigMap", CONFIG_MAP)
+    return {name: str(entry.get("commit", "")) for name, entry in _entries(found).items()}
+
+
+def add_model(
+    api: KubernetesApi, profile: ClusterProfile, request: ModelRequest, *, say: Say
+) -> str:
+    """Download a model into the cluster's cache and enter it; return its commit.
+
+    Raises NotFoundError without a model cache, StackError with the download's own words. The Job
+    and its Secret are removed whatever happens.
+    """
+    offer = profile.kubernetes
+    if offer is None or offer.models_claim is None:
+        raise NotFoundError(
+            f"cluster {profile.name} has no model cache: set paddock:modelsVolumeSize (or "
+            f"paddock:modelsVolumeClaim) and `pulumi up -s {profile.name}`"
+        )
+    job = api.create("Job", model_job(job_name(request.model), request, profile))
+    name = job["metadata"]["name"]
+    try:
+        if request.token is not None:
+            api.create("Secret", token_secret(job, request.token))
+        commit = _follow(api, name, say)
+        enter_model(api, request.model, revision=request.revision, commit=commit)
+    finally:
+        # what cannot be removed now goes with the Job, which goes by itself
+        with contextlib.suppress(UnreachableError):
+            if request.token is not None:
+                api.delete("Secret", name)
+            api.delete("Job", name, propagation="Background")
+    return commit
+
+
+def enter_model(api: KubernetesApi, model: str, *, revision: str | None, commit: str) -> None:
+    """Enter a model into the list of the cache; others may do so at the same time."""
+    added = datetime.now(UTC).isoformat(timespec="seconds")
+    entry = {"revision": revision or "main", "commit": commit, "added": added}
+    while True:
+        found = api.get("ConfigMap", CONFIG_MAP)
+        text = json.dumps({**_entries(found), model: entry}, indent=1, sort_keys=True)
+        try:
+            if found is None:
+                api.create("ConfigMap", _config_map(text))
+            else:
+                api.replace("ConfigMap", {**found, "data": {_KEY: text}})
+        except KubernetesError as error:
+            if error.is_conflict or error.already_exists:
+                continue
+            raise
+        return
+
+
+def _entries(config_map: Manifest | None) -> dict[str, dict[str, str]]:
+    text = ((config_map or {}).get("data") or {}).get(_KEY, "{}")
+    found = json.loads(text)
+    return found if isinstance(found, dict) else {}
+
+
+def _config_map(text: str) -> Manifest:
+    labels = {naming.LABEL_MANAGED_BY: naming.PROJECT}
+    return {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": {"name": CONFIG_MAP, "labels": labels},
+        "data": {_KEY: text},
+    }
+
+
+def _follow(api: KubernetesApi, job: str, say: Say) -> str:
+    """Say what the Job's pod prints until it ends; return the commit that it fetched."""
+    pod = _started_pod(api, job, say)
+    name, num_said, commit = pod["metadata"]["name"], 0, ""
+    while True:
+        try:
+            for number, line in enumerate(_lines(api.pod_log(name, container=MAIN, follow=True))):
+                if number < num_said:
+                    continue  # said before the connection broke
+                num_said = number + 1
+                if line.startswith(RESULT):
+                    commit = str(json.loads(line.removeprefix(RESULT))["commit"])
+                else:
+                    say(line)
+        except UnreachableError as error:
+            say(str(error))
+        found = api.get("Pod", name)
+        if found is None:
+            raise StackError(f"pod {name} of the download was deleted: add the model again")
+        if found["status"].get("phase") in _OVER:
+            break
+        time.sleep(_POLL_S)
+    if found["status"]["phase"] == "Failed" or not commit:
+        raise StackError(_ending(found))
+    return commit
+
+
+def _started_pod(api: KubernetesApi, job: str, say: Say) -> Manifest:
+    """Return the Job's pod once its container started; raises StackError for one that cannot."""
+    began, said = time.monotonic(), ""
+    while True:
+        pods = api.list("Pod", labels={_JOB_LABEL: job})
+        if pods and pods[0]["status"].get("phase") not in {None, "Pending"}:
+            return pods[0]
+        reason, words = waiting_words(pods[0]) if pods else _no_pod(api, job)
+        waited = time.monotonic() - began
+        is_bad = reason in _BAD_IMAGE and waited > _BAD_IMAGE_WITHIN_S
+        if reason in _HOPELESS or is_bad or waited > _START_WITHIN_S:
+            raise StackError(f"the download did not start: {words or 'no pod was made'}")
+        if words and words != said:
+            said = words
+            say(words)
+        time.sleep(_POLL_S)
+
+
+def _no_pod(api: KubernetesApi, job: str) -> tuple[str, str]:
+    """Return why a Job has no pod, in the words of its newest event."""
+    fields = f"involvedObject.kind=Job,involvedObject.name={job}"
+    events = [one for one in api.list("Event", fields=fields) if one.get("type") == "Warning"]
+    return ("", str(events[-1].get("message", ""))) if events else ("", "")
+
+
+def waiting_words(pod: Manifest) -> tuple[str, str]:
+    """Return (reason, words) of what a pod that has not started waits for."""
+    status = pod.get("status") or {}
+    for container in status.get("containerStatuses") or ():
+        waiting = (container.get("state") or {}).get("waiting") or {}
+        reason = str(waiting.get("reason", ""))
+        if reason and reason != "ContainerCreating":
+            return reason, f"{reason}: {waiting.get('message', '')}".rstrip(": ")
+    for condition in status.get("conditions") or ():
+        if condition.get("type") == "PodScheduled" and condition.get("status") == "False":
+            return str(condition.get("reason", "")), f"not placed: {condition.get('message', '')}"
+    return "", ""
+
+
+def _ending(pod: Manifest) -> str:
+    """Return how the download ended, in the words that it left for kubelet."""
+    status = pod["status"]
+    for container in status.get("containerStatuses") or ():
+        ended = (container.get("state") or {}).get("terminated")
+        if ended:
+            said = str(ended.get("message") or ended.get("reason") or "").strip()
+            return f"{said} (exit code {ended.get('exitCode')})"
+    return f"the download ended: {status.get('reason', '')} {status.get('message', '')}".strip()
+
+
+def _lines(pieces: Iterator[bytes]) -> Iterator[str]:
+    rest = b""
+    for piece in pieces:
+        *whole, rest = (rest + piece).split(b"\n")
+        yield from (line.decode("utf-8", "replace").rstrip() for line in whole)
+    if rest:
+        yield rest.decode("utf-8", "replace").rstrip()
