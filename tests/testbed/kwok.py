@@ -18,7 +18,10 @@ KWOK = "kwok"
 STAGES = layout.SOURCES / "kwok-stages.yaml"
 MANAGED = "kwok.x-k8s.io/node"  # the annotation by which kwok knows its nodes
 TAINT = {"key": "nvidia.com/gpu", "value": "present", "effect": "NoSchedule"}
-KEEP_RUNNING = {"pod-complete.stage.kwok.x-k8s.io/delay": "24h"}
+KEEP_RUNNING = {  # a delay without its jitter's bound is cut to that
+    "pod-complete.stage.kwok.x-k8s.io/delay": "24h",
+    "pod-complete.stage.kwok.x-k8s.io/jitter-delay": "24h",
+}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
