@@ -67,6 +67,13 @@ def live_runs(connection: Connection) -> list[StoredRun]:
     return read_runs(connection, runs.c.is_live, runs.c.created_at, runs.c.run_id)
 
 
+def num_by_state(connection: Connection) -> dict[RunState, int]:
+    """Return how many runs of all users are in each state; a state without runs is not in it."""
+    query = select(runs.c.state, func.count()).where(runs.c.deleted_at.is_(None))
+    rows = connection.execute(query.group_by(runs.c.state))
+    return {RunState(state): number for state, number in rows}
+
+
 def _condition(connection: Connection, wanted: RunFilter) -> ColumnElement[bool]:
     parts: list[ColumnElement[bool]] = [runs.c.deleted_at.is_(None)]
     if wanted.visible_to is not None:

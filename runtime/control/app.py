@@ -1,0 +1,89 @@
+"""The HTTP API of the control plane as an application, and the server that it runs in.
+
+`create_app` takes the services that do the work, so that a test gives it others. It speaks what the
+unmodified `prime` client 0.18 asks for; `docs/api.md` lists it.
+"""
+
+from dataclasses import dataclass
+
+import uvicorn
+from fastapi import FastAPI
+from prometheus_client import CollectorRegistry
+
+from runtime.control.auth import ApiState
+from runtime.control.body_limit import BodyLimit
+from runtime.control.errors_http import API, add_error_handlers
+from runtime.control.rate_limit import DISPATCH_RATE, LOGS_RATE, Rate, RateLimit
+from runtime.control.request_log import RequestLog, RequestMetrics
+from runtime.control.routes import (
+    account,
+    catalog,
+    logs,
+    monitoring,
+    operations,
+    runs,
+    training,
+    volumes,
+)
+from runtime.control.services import Services
+from runtime.limits import MAX_CONFIG_BYTES, MAX_SECRETS_TOTAL_BYTES
+
+MAX_BODY_BYTES = 3 * (MAX_CONFIG_BYTES + MAX_SECRETS_TOTAL_BYTES)
+"""The largest config and secrets with room for JSON's escapes."""
+
+LOOPBACK = "127.0.0.1"
+DEFAULT_PORT = 8899
+_GRACE_S = 10
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ApiLimits:
+    """How much a client may ask."""
+
+    dispatch: Rate = DISPATCH_RATE
+    logs: Rate = LOGS_RATE
+    max_body_bytes: int = MAX_BODY_BYTES
+
+
+def create_app(services: Services, *, limits: ApiLimits = ApiLimits()) -> FastAPI:
+    """Return the application. There is no CORS: no page of another origin is to call it."""
+    app = FastAPI(
+        title="paddock",
+        docs_url=None,  # its page loads scripts from elsewhere
+        redoc_url=None,
+        openapi_url="/openapi.json",
+        redirect_slashes=False,
+    )
+    registry = CollectorRegistry()
+    registry.register(operations.RunCollector(services.runs))
+    app.state.metrics = registry
+    app.state.api = ApiState(
+        services=services,
+        dispatch_limit=RateLimit(limits.dispatch),
+        logs_limit=RateLimit(limits.logs),
+    )
+    add_error_handlers(app)
+    for module in (training, runs, logs, monitoring, catalog, volumes, account):
+        app.include_router(module.router, prefix=API)
+    app.include_router(operations.router)
+    app.add_middleware(BodyLimit, max_bytes=limits.max_body_bytes)
+    app.add_middleware(RequestLog, metrics=RequestMetrics(registry))  # last added = outermost
+    return app
+
+
+def make_server(app: FastAPI, *, host: str = LOOPBACK, port: int = DEFAULT_PORT) -> uvicorn.Server:
+    """Return the server of an application; `run` serves until a signal, then lets requests end.
+
+    Its own access log is off: it would write queries, and `request_log` says the rest.
+    """
+    return uvicorn.Server(
+        uvicorn.Config(
+            app,
+            host=host,
+            port=port,
+            access_log=False,
+            server_header=False,
+            log_config=None,
+            timeout_graceful_shutdown=_GRACE_S,
+        )
+    )

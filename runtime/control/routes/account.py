@@ -1,0 +1,27 @@
+"""The user: who asks, and the feedback of `prime train request`."""
+
+from typing import Annotated
+
+from fastapi import APIRouter, Query
+
+from runtime.control.auth import CallerDep, ServicesDep
+from runtime.control.wire.account import FeedbackBody, UserAnswer
+from runtime.control.wire.model import Empty, Text
+
+router = APIRouter(tags=["account"])
+
+
+@router.get("/user/whoami")
+def whoami(
+    caller: CallerDep, team_id: Annotated[Text | None, Query(alias="teamId")] = None
+) -> UserAnswer:
+    """Say whom the API key stands for."""
+    caller.team_for(team_id)
+    return UserAnswer.of(caller.identity)
+
+
+@router.post("/feedback")
+def feedback(body: FeedbackBody, caller: CallerDep, services: ServicesDep) -> Empty:
+    """Keep a note for the operators."""
+    services.feedback.add(caller.user, body.to_note())
+    return Empty()

@@ -1,0 +1,65 @@
+"""Runs: list, look, stop, restart, delete: /rft/runs."""
+
+from typing import Annotated
+
+from fastapi import APIRouter, Query
+
+from runtime.control.auth import Caller, CallerDep, RunDep, ServicesDep
+from runtime.control.services import Services
+from runtime.control.store.run_lists import RunFilter
+from runtime.control.values import StoredRun
+from runtime.control.wire.model import Empty
+from runtime.control.wire.runs import RunAnswer, RunList, RunListParams, RunView
+
+router = APIRouter(prefix="/rft/runs", tags=["runs"])
+
+
+@router.get("")
+def list_runs(
+    caller: CallerDep, services: ServicesDep, params: Annotated[RunListParams, Query()]
+) -> RunList:
+    """List runs, newest first: the caller's own and those of the caller's teams."""
+    wanted = _wanted(caller, team_id=params.team_id, is_mine=params.mine)
+    offset = (params.page - 1) * params.limit
+    found = services.runs.page(wanted, offset=offset, limit=params.limit)
+    return RunList.of(found, page=params.page, limit=params.limit)
+
+
+@router.get("/{run_id}")
+def get_run(run: RunDep, services: ServicesDep) -> RunAnswer:
+    """Show a run."""
+    return _answer(run, services)
+
+
+@router.put("/{run_id}/stop")
+def stop(run: RunDep, caller: CallerDep, services: ServicesDep) -> RunAnswer:
+    """End a run; one that is over is shown as it is."""
+    return _answer(services.intents.stop(caller.user, run.run_id), services)
+
+
+@router.put("/{run_id}/restart")
+def restart(run: RunDep, caller: CallerDep, services: ServicesDep) -> RunAnswer:
+    """End a running run and go on from its last checkpoint."""
+    return _answer(services.intents.restart(caller.user, run.run_id), services)
+
+
+@router.delete("/{run_id}")
+def delete(run: RunDep, caller: CallerDep, services: ServicesDep) -> Empty:
+    """End a run if it lives, and forget it."""
+    services.intents.delete(caller.user, run.run_id)
+    return Empty()
+
+
+def _wanted(caller: Caller, *, team_id: str | None, is_mine: bool) -> RunFilter:
+    """Return whose runs are listed. Raises ForbiddenError for a team of others."""
+    if team_id is not None and not caller.user.is_admin:
+        team_id = caller.team_for(team_id)
+    return RunFilter(
+        visible_to=caller.user,
+        user_id=caller.user.user_id if is_mine else None,
+        team_id=team_id,
+    )
+
+
+def _answer(run: StoredRun, services: Services) -> RunAnswer:
+    return RunAnswer(run=RunView.of(run, num_ahead=services.runs.num_ahead(run)))

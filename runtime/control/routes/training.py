@@ -1,0 +1,63 @@
+"""Dispatch, pause and resume: /training/runs."""
+
+import re
+from typing import Annotated
+
+from fastapi import APIRouter, Depends, Header
+
+from runtime.control.auth import CallerDep, RunDep, ServicesDep, limit_dispatch
+from runtime.control.wire.dispatch import (
+    CreateRunBody,
+    DispatchedRun,
+    PausedRun,
+    PrepareBody,
+    ResumeRunBody,
+    check_mode,
+)
+from runtime.errors import NotFoundError, Problem, RefusedError
+
+router = APIRouter(prefix="/training/runs", tags=["training"])
+
+_KEY = re.compile(r"[A-Za-z0-9._:-]{1,128}")
+
+
+@router.post("/prepare")
+def prepare(body: PrepareBody, caller: CallerDep) -> None:
+    """Send the client on: the server judges the file itself, at dispatch.
+
+    The client takes a 404 as "the platform validates"; only SFT ends here, before it asks anything.
+    """
+    check_mode(body.mode)
+    raise NotFoundError(
+        "files are validated at dispatch; `paddock plan FILE` does it without dispatching"
+    )
+
+
+@router.post("", status_code=201, dependencies=[Depends(limit_dispatch)])
+def create(
+    body: CreateRunBody,
+    caller: CallerDep,
+    services: ServicesDep,
+    idempotency_key: Annotated[str | None, Header()] = None,
+) -> DispatchedRun:
+    """Dispatch a run; a config that is wrong is refused before anything is made."""
+    if idempotency_key is not None and not _KEY.fullmatch(idempotency_key):
+        message = "Idempotency-Key: 1 to 128 letters, digits, dots, colons, dashes or underscores"
+        raise RefusedError([Problem(message=message)])
+    request = body.to_request(caller.team_for(body.team_id))
+    return DispatchedRun.of(services.dispatcher.create(caller.user, request, idempotency_key))
+
+
+@router.post("/{run_id}/pause")
+def pause(run: RunDep, caller: CallerDep, services: ServicesDep) -> PausedRun:
+    """Checkpoint a run and let its GPUs go."""
+    return PausedRun(status=services.intents.pause(caller.user, run.run_id).state)
+
+
+@router.post("/{run_id}/resume", status_code=201, dependencies=[Depends(limit_dispatch)])
+def resume(
+    body: ResumeRunBody, run: RunDep, caller: CallerDep, services: ServicesDep
+) -> DispatchedRun:
+    """Go on from a run's last checkpoint."""
+    resumed = services.intents.resume(caller.user, run.run_id, body.to_request())
+    return DispatchedRun.of(resumed)

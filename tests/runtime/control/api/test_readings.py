@@ -1,0 +1,171 @@
+"""What a run has measured, and what can be had, over HTTP, in the client's shapes."""
+
+from runtime.control.requests import FeedbackNote, StepRange
+from tests.runtime.control.api.conftest import Person
+from tests.runtime.control.api.fake_readings import FakeReads
+from tests.runtime.control.api.fakes import FakeFeedback
+from tests.runtime.control.api.server import ApiServer
+
+
+def test_metrics_are_passed_on_with_null_for_nan(server: ApiServer, ada: Person) -> None:
+    run_id = server.dispatch(ada.token)
+    path = f"/rft/runs/{run_id}/metrics?min_step=1&max_step=9&limit=5"
+
+    status, answer = server.ask("GET", path, ada.token)
+
+    assert status == 200
+    assert answer == {
+        "metrics": [{"step": 1, "reward/mean": 0.5, "loss": None, "note": "half \ufffd"}]
+    }
+    reads = server.services.reads
+    assert isinstance(reads, FakeReads)
+    assert reads.step_ranges == [StepRange(first=1, last=9, limit=5)]
+
+
+def test_rollouts_are_paged_in_snake_case(server: ApiServer, ada: Person) -> None:
+    run_id = server.dispatch(ada.token)
+
+    _, answer = server.ask("GET", f"/rft/runs/{run_id}/samples?step=1&page=2&limit=100", ada.token)
+
+    assert answer == {
+        "run_id": run_id,
+        "samples": [{"prompt": "p", "completion": "c", "reward": 1.0}],
+        "total": 201,
+        "page": 2,
+        "limit": 100,
+        "total_pages": 3,
+    }
+
+
+def test_progress_is_in_camel_case(server: ApiServer, ada: Person) -> None:
+    run_id = server.dispatch(ada.token)
+
+    _, answer = server.ask("GET", f"/rft/runs/{run_id}/progress", ada.token)
+
+    assert answer == {
+        "latestStep": 3,
+        "stepsWithSamples": [1, 2],
+        "stepsWithDistributions": [1],
+        "lastUpdatedAt": "2026-11-29T12:00:00.000000Z",
+    }
+
+
+def test_distributions_have_bins_and_a_step(server: ApiServer, ada: Person) -> None:
+    run_id = server.dispatch(ada.token)
+
+    _, answer = server.ask(
+        "GET", f"/rft/runs/{run_id}/distributions?type=staleness&step=7", ada.token
+    )
+
+    assert answer == {"bins": [{"bin": 0.5, "count": 3, "kind": "staleness"}], "step": 7}
+
+
+def test_checkpoints_are_filtered_by_status(server: ApiServer, ada: Person) -> None:
+    run_id = server.dispatch(ada.token)
+
+    _, ready = server.ask("GET", f"/rft/runs/{run_id}/checkpoints?status_filter=ready", ada.token)
+    _, every = server.ask("GET", f"/rft/runs/{run_id}/checkpoints", ada.token)
+
+    assert [found["id"] for found in ready["checkpoints"]] == ["ck10"]
+    assert [found["step"] for found in every["checkpoints"]] == [10, 20]
+    assert every["checkpoints"][0]["rftRunId"] == run_id
+    assert every["checkpoints"][0]["createdAt"].endswith("Z")
+
+
+def test_env_servers_and_all_components_are_listed(server: ApiServer, ada: Person) -> None:
+    run_id = server.dispatch(ada.token)
+
+    _, answer = server.ask("GET", f"/rft/runs/{run_id}/env-servers", ada.token)
+
+    assert [found["env_index"] for found in answer["env_servers"]] == [0, 1]
+    assert {found["role"] for found in answer["components"]} == {"trainer", "env"}
+
+
+def test_usage_has_the_exact_cost_and_gpu_hours(server: ApiServer, ada: Person) -> None:
+    run_id = server.dispatch(ada.token)
+
+    _, answer = server.ask("GET", f"/billing/runs/{run_id}/usage", ada.token)
+
+    assert answer["run_id"] == run_id
+    assert answer["training"]["tokens"] == 1200
+    assert answer["inference"]["output_tokens"] == 4
+    assert answer["total_tokens"] == 1234
+    assert answer["total_cost_microusd"] == 5_000_001
+    assert answer["total_cost_usd"] == 5.000001
+    assert answer["gpu_hours"] == 2.0
+    assert answer["pricing"]["training_per_mtok"] is None
+
+
+def test_models_and_gpu_types_are_listed(server: ApiServer, ada: Person) -> None:
+    _, models = server.ask("GET", "/training/available-fft-models", ada.token)
+    _, gpus = server.ask("GET", "/training/available-gpu-types", ada.token)
+
+    (model,) = models["models"]
+    assert [found["clusterId"] for found in model["clusters"]] == ["east", "west"]
+    assert [found["availableNow"] for found in models["onDemand"]] == [True, False]
+    assert models["onDemand"][0]["pricePerGpuHour"] == 3.49
+    assert gpus == {"gpuTypes": ["H200_141GB", "H100_80GB"]}
+
+
+def test_a_volume_is_made_listed_expanded_and_deleted(server: ApiServer, ada: Person) -> None:
+    path = "/training/volumes"
+    body = {"name": "vol-a", "size": "1Ti", "warm": True, "cluster": "west"}
+
+    made = server.ask("POST", path, ada.token, json=body)
+    again = server.ask("POST", path, ada.token, json=body)
+    larger = server.ask("PATCH", f"{path}/vol-a", ada.token, json={"size": "2Ti"})
+    listed = server.ask("GET", path, ada.token)
+    deleted = server.ask("DELETE", f"{path}/vol-a", ada.token)
+    missing = server.ask("DELETE", f"{path}/vol-a", ada.token)
+
+    assert made[0] == 201
+    assert (made[1]["status"], made[1]["clusterId"], made[1]["pvcName"]) == (
+        "RUNNING",
+        "west",
+        "pvc-vol-a",
+    )
+    assert again[0] == 409
+    assert larger[1]["size"] == "2Ti"
+    assert [found["createdByEmail"] for found in listed[1]["volumes"]] == ["ada@example.com"]
+    assert deleted == (204, {})
+    assert missing == (404, {"detail": "Volume not found"})
+
+
+def test_a_volume_name_is_a_dns_label(server: ApiServer, ada: Person) -> None:
+    names = ["", "-a", "a-", "A", "a_b", "a" * 64, "a/b", "\u00e9"]
+
+    answers = [
+        server.ask("POST", "/training/volumes", ada.token, json={"name": name}) for name in names
+    ]
+
+    assert {status for status, _ in answers} == {422}
+    assert all("[" not in answer["detail"][0]["msg"] for _, answer in answers)
+
+
+def test_shells_and_transfers_of_a_volume_are_none(server: ApiServer, ada: Person) -> None:
+    path = "/training/volumes/vol-a"
+
+    assert server.ask("GET", f"{path}/sessions", ada.token) == (200, {"sessions": []})
+    assert server.ask("GET", f"{path}/transfers", ada.token) == (200, {"transfers": []})
+    assert server.ask("DELETE", f"{path}/sessions/s1", ada.token)[0] == 404
+    assert server.ask("DELETE", f"{path}/transfers/t1", ada.token)[0] == 404
+
+
+def test_whoami_names_the_user_and_the_teams(server: ApiServer, ada: Person) -> None:
+    team = server.team("crew", ada.user)
+
+    _, answer = server.ask("GET", "/user/whoami", ada.token)
+
+    assert answer["data"]["id"] == ada.user.user_id
+    assert answer["data"]["email"] == "ada@example.com"
+    assert [found["id"] for found in answer["data"]["teams"]] == [team.team_id]
+
+
+def test_feedback_is_kept(server: ApiServer, ada: Person) -> None:
+    body = {"message": "more", "category": "feature", "cli_version": "0.18.0", "run_id": None}
+
+    assert server.ask("POST", "/feedback", ada.token, json=body) == (200, {})
+
+    feedback = server.services.feedback
+    assert isinstance(feedback, FakeFeedback)
+    assert feedback.notes == [FeedbackNote(message="more", category="feature")]
