@@ -17,6 +17,7 @@ from sqlalchemy import (
     Table,
     Text,
     TypeDecorator,
+    literal,
     select,
     type_coerce,
 )
@@ -119,3 +120,10 @@ def insert(connection: Connection, table: Table) -> "postgresql.Insert | sqlite.
     if connection.dialect.name == "postgresql":
         return postgresql.insert(table)
     return sqlite.insert(table)
+
+
+def insert_new(connection: Connection, row: "postgresql.Insert | sqlite.Insert") -> bool:
+    """Insert a row and tell whether it was: one of whose keys any is taken changes nothing."""
+    # not by rowcount: where the database makes a key, SQLAlchemy asks for it back and has no count
+    made = row.on_conflict_do_nothing().returning(literal(1))
+    return connection.execute(made).first() is not None

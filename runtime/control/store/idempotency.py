@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from sqlalchemy import Connection, select
 
-from runtime.control.store.columns import insert, now
+from runtime.control.store.columns import insert, insert_new, now
 from runtime.control.store.tables import idempotency_keys
 from runtime.errors import ConflictError
 
@@ -32,7 +32,7 @@ def claim_key(connection: Connection, request: RequestKey, run_id: str) -> str:
         created_at=now(),
     )
     # on Postgres this waits for the transaction that is just claiming the same key
-    if connection.execute(row.on_conflict_do_nothing()).rowcount > 0:
+    if insert_new(connection, row):
         return run_id
     query = select(idempotency_keys.c.digest, idempotency_keys.c.run_id).where(
         idempotency_keys.c.user_id == request.user_id, idempotency_keys.c.key == request.key

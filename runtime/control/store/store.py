@@ -26,7 +26,7 @@ from sqlalchemy.exc import ArgumentError, DatabaseError, OperationalError
 
 from runtime import homes
 from runtime.control.store import schema
-from runtime.control.store.columns import insert
+from runtime.control.store.columns import insert, insert_new
 from runtime.control.store.tables import facts
 from runtime.errors import Problem, SettingsError, StoreError
 from runtime.local_state import file_lock
@@ -197,7 +197,7 @@ def _prepare(engine: Engine) -> str:
             schema.upgrade(connection, name)
     with _writing(engine) as connection:
         made = insert(connection, facts).values(name=_CONTROL_PLANE_ID, value=new_run_id())
-        connection.execute(made.on_conflict_do_nothing())
+        insert_new(connection, made)
         found = select(facts.c.value).where(facts.c.name == _CONTROL_PLANE_ID)
         return connection.execute(found).scalar_one()
 

@@ -5,7 +5,7 @@ import secrets
 from sqlalchemy import Connection, or_, select
 
 from runtime import naming
-from runtime.control.store.columns import insert, now
+from runtime.control.store.columns import insert, insert_new, now
 from runtime.control.store.tables import members, teams, users
 from runtime.control.values import Team, User
 from runtime.errors import ConflictError, NotFoundError
@@ -34,7 +34,7 @@ def add_user(
         slug=user.slug,
         created_at=now(),
     )
-    if connection.execute(row.on_conflict_do_nothing()).rowcount == 0:
+    if not insert_new(connection, row):
         raise ConflictError(
             f"there is a user with the email {user.email} or the slug {user.slug}: choose another "
             "(--slug)"
@@ -71,7 +71,7 @@ def add_team(connection: Connection, *, name: str, slug: str = "") -> Team:
     row = insert(connection, teams).values(
         team_id=team.team_id, name=team.name, slug=team.slug, created_at=now()
     )
-    if connection.execute(row.on_conflict_do_nothing()).rowcount == 0:
+    if not insert_new(connection, row):
         raise ConflictError(f"there is a team with the slug {team.slug}: choose another (--slug)")
     return team
 
@@ -103,7 +103,7 @@ def list_teams(connection: Connection, user_id: str | None = None) -> list[Team]
 def add_member(connection: Connection, team_id: str, user_id: str) -> None:
     """Make a user a member of a team; who is one already stays one."""
     row = insert(connection, members).values(team_id=team_id, user_id=user_id)
-    connection.execute(row.on_conflict_do_nothing())
+    insert_new(connection, row)
 
 
 def remove_member(connection: Connection, team_id: str, user_id: str) -> bool:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from sqlalchemy import Connection, func, select
 
-from runtime.control.store.columns import insert, now
+from runtime.control.store.columns import insert, insert_new, now
 from runtime.control.store.tables import ledger, wallets
 from runtime.control.values import EntryKind, LedgerEntry, StoredRun, Wallet, wallet_id_of
 
@@ -69,8 +69,7 @@ def post(connection: Connection, movement: Movement) -> bool:
         note=movement.note,
         time=now(),
     )
-    taken = row.on_conflict_do_nothing(index_elements=[ledger.c.key])
-    if connection.execute(taken).rowcount == 0:
+    if not insert_new(connection, row):
         return False
     balance = wallets.c.balance_microusd + movement.amount_microusd
     is_it = wallets.c.wallet_id == movement.wallet_id
@@ -123,4 +122,4 @@ def _make(connection: Connection, wallet_id: str) -> None:
     row = insert(connection, wallets).values(
         wallet_id=wallet_id, balance_microusd=0, is_on_demand_enabled=True
     )
-    connection.execute(row.on_conflict_do_nothing())
+    insert_new(connection, row)
