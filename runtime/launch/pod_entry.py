@@ -83,7 +83,9 @@ def make_ready(pod: Pod) -> "tuple[int, str]":
         if name.endswith(".json") or name.startswith(PREPARED):
             (pod.status_folder / name).unlink(missing_ok=True)
     last = last_checkpoint(pod)
-    for step in stale_steps(pod.run_dir, kept_step(pod.document["clean_past"], last)):
+    keep = kept_step(pod.document["clean_past"], last)
+    entries = [*listed(pod.run_dir / "rollouts"), *listed(pod.run_dir / "broadcasts")]
+    for step in (entry for entry in entries if step_number(entry) > keep):
         print(f"prepare: removing stale {step.parent.name}/{step.name}", flush=True)
         shutil.rmtree(step)
     argv = [sys.executable, "-u", str(HERE / "resolve.py")]
@@ -108,12 +110,6 @@ def kept_step(clean_past: "str | int", last: "int | None") -> int:
     if clean_past == "start" or (clean_past == "last" and last is None):
         return -1
     return int(last if clean_past == "last" and last is not None else clean_past)
-
-
-def stale_steps(run_dir: Path, keep: int) -> "list[Path]":
-    """Return the folders of rollouts and weight broadcasts past a step."""
-    folders = [*listed(run_dir / "rollouts"), *listed(run_dir / "broadcasts")]
-    return [folder for folder in folders if step_number(folder) > max(keep, -1)]
 
 
 def step_number(folder: Path) -> int:
@@ -226,7 +222,7 @@ def install(pod: Pod, argv: "list[str]") -> int:
         return 0
     deadline = time.monotonic() + FAILURE_STANDS_S
     while not is_ready(pod) and pod.component != ORCHESTRATOR and time.monotonic() < deadline:
-        time.sleep(POLL_S)  # or the orchestrator's pod, which clears the folder, clears this too
+        time.sleep(POLL_S)  # else the orchestrator's pod, which clears the folder, clears this too
     return fail(pod, f"its environments cannot be installed, {argv[0]} gave {code}: {said}", 2)
 
 
@@ -261,6 +257,7 @@ def run(pod: Pod) -> int:
             *("-I", "-S", str(HERE / "wrapper.py")),
             *("--run-dir", str(pod.run_dir), "--attempt", str(pod.attempt)),
             *("--component", pod.component, "--log", str(pod.entry["log"])),
+            *("--cwd", str(pod.run_dir)),  # a relative path in the file lies in the run directory
             *("--termination-log", TERMINATION_LOG, "--", *argv),
         ]
     )

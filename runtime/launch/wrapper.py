@@ -550,10 +550,10 @@ def main() -> int:
     parser.add_argument("--termination-log", help="file for the verdict, as kubelet reads it")
     parser.add_argument("argv", nargs="+")
     options = parser.parse_args()
-    if options.cwd:
-        os.chdir(options.cwd)
     wrapper = Wrapper(options)
     try:
+        if options.cwd:
+            os.chdir(options.cwd)
         return wrapper.run()
     except Exception as error:
         traceback.print_exc()
