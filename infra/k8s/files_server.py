@@ -78,25 +78,10 @@ def _pod(stack: AdoptedStack, *, config_map_name: str) -> Manifest:
             {
                 "name": "main",
                 "image": stack.settings.tools_image,
-                "command": ["python3", "-u", f"{_PROGRAM_DIR}/{PROGRAM}", *roots],
-                "args": [
-                    "--port",
-                    str(FILES_PORT),
-                    "--token-file",
-                    f"{_TOKEN_DIR}/{FILES_TOKEN_KEY}",
-                ],
+                "command": ["python3", "-u", f"{_PROGRAM_DIR}/{PROGRAM}"],
+                "args": ["--port", str(FILES_PORT), "--token-file", _TOKEN_FILE, *roots],
                 "ports": [{"name": "http", "containerPort": FILES_PORT}],
-                "readinessProbe": {
-                    "httpGet": {"path": "/healthz", "port": FILES_PORT},
-                    "periodSeconds": 5,
-                    "timeoutSeconds": 5,
-                },
-                # by connection alone: a server whose 64 readers are all busy is alive
-                "livenessProbe": {
-                    "tcpSocket": {"port": FILES_PORT},
-                    "periodSeconds": 20,
-                    "timeoutSeconds": 5,
-                },
+                **_probes(),
                 "resources": {
                     "requests": {"cpu": "100m", "memory": "64Mi"},
                     "limits": {"memory": "512Mi"},
@@ -118,4 +103,20 @@ def _pod(stack: AdoptedStack, *, config_map_name: str) -> Manifest:
             ),
         ],
         **off_gpu_nodes(stack),
+    }
+
+
+def _probes() -> Manifest:
+    """Return the probes; alive is told by connection alone: 64 busy readers are no failure."""
+    return {
+        "readinessProbe": {
+            "httpGet": {"path": "/healthz", "port": FILES_PORT},
+            "periodSeconds": 5,
+            "timeoutSeconds": 5,
+        },
+        "livenessProbe": {
+            "tcpSocket": {"port": FILES_PORT},
+            "periodSeconds": 20,
+            "timeoutSeconds": 5,
+        },
     }
