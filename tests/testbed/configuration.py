@@ -141,7 +141,7 @@ def render_network() -> str:
 
 def render_name_server(*, kubeconfig: Path) -> str:
     """Return CoreDNS' Corefile; a name outside the cluster does not exist."""
-    return f""".:53 {{
+    return f"""{layout.CLUSTER_DOMAIN}:53 {{
   bind {layout.BRIDGE_ADDRESS}
   errors
   health 127.0.0.1:{layout.DNS_HEALTH_PORT} {{
@@ -152,6 +152,9 @@ def render_name_server(*, kubeconfig: Path) -> str:
     pods insecure
     ttl 1
   }}
+}}
+.:53 {{
+  bind {layout.BRIDGE_ADDRESS}
   template ANY ANY {{
     rcode NXDOMAIN
   }}
