@@ -10,7 +10,7 @@ import sys
 
 import typer
 
-from runtime.commands import demo, doctor, follow, models, plan, stack
+from runtime.commands import demo, doctor, follow, headroom, models, plan, reconcile, stack
 from runtime.errors import PaddockError, ProblemsError
 
 app = typer.Typer(
@@ -27,9 +27,10 @@ for name, command in {
     "stop": follow.stop,
     "resume": stack.resume,
     "destroy": stack.destroy,
-    "gpus": plan.list_gpus,
+    "gpus": headroom.list_gpus,
     "schema": plan.schema,
     "doctor": doctor.doctor,
+    "reconcile": reconcile.reconcile,
     "demo": demo.demo,
 }.items():
     app.command(name)(command)

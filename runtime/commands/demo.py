@@ -23,6 +23,7 @@ from runtime.control import stacks
 from runtime.control.dispatch import new_run_stack, new_stack
 from runtime.control.stacks import Project
 from runtime.errors import RunStateError, StackError
+from runtime.local_state import LocalRun
 from runtime.locate import locate_run
 from runtime.processes import marked_processes
 from runtime.progress import MetricsTail, reward_curve
@@ -54,6 +55,7 @@ def demo(
             new_run_stack(project, run_id, settings, secrets={})
             stacks.up(project, run_id, say)
             run = locate_run(project, run_id)
+            assert isinstance(run, LocalRun), "the demo makes a cluster of this machine"
             record = follow(run)
             tail = MetricsTail(run.directory.metrics)
             rewards = dict(tail.new_rewards())

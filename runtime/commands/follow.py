@@ -1,8 +1,13 @@
-"""`paddock wait`, `logs`, `components`, `stop`: follow a run and end it."""
+"""`paddock wait`, `logs`, `components`, `stop`: follow a run and end it, wherever it runs.
+
+What talks to a cluster is imported where a run turns out to be on one: it costs a second that the
+local target need not pay.
+"""
 
 import time
+from functools import partial
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.table import Table
@@ -32,7 +37,15 @@ from runtime.record import RunRecord
 from runtime.states import EXIT_CODES
 from runtime.supervisor_client import settle_run, stop_run
 
+if TYPE_CHECKING:
+    from runtime.cluster_runs import ClusterRun
+    from runtime.observe.kubernetes.launched import LaunchedPod
+
 _POLL_S = 0.5
+_INTERRUPTED = 130
+"""Exit code of a shell's command that Ctrl-C ended: the run itself goes on."""
+
+_STOPPED = "stopped by paddock stop"
 
 
 def wait(
@@ -44,22 +57,35 @@ def wait(
 ) -> None:
     """Follow a run to its end: exit code 0 COMPLETED, 1 FAILED, 2 STOPPED."""
     run = locate_run(offline_project(), run_id)
-    record = follow(run)
+    try:
+        record = follow(run)
+    except KeyboardInterrupt:
+        say(f"{run_id} goes on: paddock wait {run_id}, or paddock stop {run_id}")
+        raise typer.Exit(_INTERRUPTED) from None
     if destroy:
         stacks.destroy(open_project(), run_id, say)
     if output is Output.JSON:
         print_json(record.model_dump(mode="json"))
     else:
         console().print(
-            f"{run_id} {record.state}" + (f": {record.reason}" if record.reason else "")
+            f"{run_id} {record.state}" + (f": {record.reason}" if record.reason else ""),
+            markup=False,
         )
         for line in record.exit.last_lines if record.exit else ():
             console().print(f"  {line}", markup=False)
     raise typer.Exit(EXIT_CODES[record.state])
 
 
-def follow(run: LocalRun) -> RunRecord:
+def follow(run: "LocalRun | ClusterRun") -> RunRecord:
     """Print states and rewards as they come, on stderr; return the record of the ended run."""
+    if isinstance(run, LocalRun):
+        return _follow_local(run)
+    from runtime.commands.cluster_view import follow_cluster
+
+    return follow_cluster(run)
+
+
+def _follow_local(run: LocalRun) -> RunRecord:
     tail = MetricsTail(run.directory.metrics)
     shown = 0
     while True:
@@ -81,7 +107,12 @@ def follow(run: LocalRun) -> RunRecord:
 def stop(run_id: RunArgument, output: OutputOption = Output.TEXT) -> None:
     """Stop a run early and release its GPUs; its stack stays until it is destroyed."""
     run = locate_run(offline_project(), run_id)
-    record = stop_run(run, reason="stopped by paddock stop")
+    if isinstance(run, LocalRun):
+        record = stop_run(run, reason=_STOPPED)
+    else:
+        from runtime.cluster_runs import stop_cluster_run
+
+        record = stop_cluster_run(run, reason=_STOPPED)
     if output is Output.JSON:
         print_json(record.model_dump(mode="json"))
     else:
@@ -116,6 +147,12 @@ def logs(
         since=parse_since(since, now=time.time()) if since else None,
         wanted=LineFilter(level=level, search=regex or search, is_regex=regex is not None),
     )
+    if not isinstance(run, LocalRun):
+        from runtime.commands.cluster_view import print_logs
+
+        choose = partial(_chosen_pods, run_id=run_id, component=component, env=env)
+        print_logs(run, number, query, choose=choose, is_followed=follow_)
+        return
     paths = _log_files(run, number, component=component, env=env)
     if follow_ and len(paths) > 1:
         raise SettingsError(
@@ -134,6 +171,9 @@ def logs(
 def components(run_id: RunArgument, output: OutputOption = Output.TEXT) -> None:
     """List the components of a run, with what their wrappers say."""
     run = locate_run(offline_project(), run_id)
+    if not isinstance(run, LocalRun):
+        _cluster_components(run, output)
+        return
     statuses = {found.name: found for found in read_components(run.directory, run.attempt)}
     rows = []
     for component in _components(run):
@@ -173,16 +213,47 @@ def _components(run: LocalRun) -> tuple[Component, ...]:
 
 def _log_files(run: LocalRun, attempt: int, *, component: str, env: str | None) -> list[Path]:
     """Return the log files that a component name stands for: a role, or one of its components."""
+    known = _components(run)
     found = [
         one
-        for one in _components(run)
+        for one in known
         if (env is not None and one.role.role == naming.ENV_SERVER and one.role.source == env)
         or (env is None and component in {one.name, one.role.role})
     ]
     if not found:
-        known = ", ".join(one.name for one in _components(run))
-        what = f"env server of source {env}" if env is not None else f"component {component}"
-        raise SettingsError(
-            [Problem(message=f"{run.run_id} has no {what}; it has {known}", code="component")]
-        )
+        raise _no_component(run.run_id, component, env, [one.name for one in known])
     return [run.directory.logs(attempt) / one.log for one in found]
+
+
+def _cluster_components(run: "ClusterRun", output: Output) -> None:
+    from runtime.cluster_runs import component_rows
+    from runtime.commands.cluster_view import print_components
+
+    rows, record = component_rows(run)
+    if output is Output.JSON:
+        print_json(rows)
+    else:
+        print_components(rows, record)
+
+
+def _chosen_pods(
+    pods: "tuple[LaunchedPod, ...]", *, run_id: str, component: str, env: str | None
+) -> "list[LaunchedPod]":
+    """Return the pods that a component name stands for: a role, or one of its components."""
+    found = [
+        one
+        for one in pods
+        if (env is not None and one.role == naming.ENV_SERVER and one.source == env)
+        or (env is None and component in {one.component, one.role})
+    ]
+    if not found:
+        raise _no_component(run_id, component, env, [one.component for one in pods])
+    return found
+
+
+def _no_component(run_id: str, component: str, env: str | None, known: list[str]) -> SettingsError:
+    what = f"env server of source {env}" if env is not None else f"component {component}"
+    names = ", ".join(known) or "none that is known"
+    return SettingsError(
+        [Problem(message=f"{run_id} has no {what}; it has {names}", code="component")]
+    )

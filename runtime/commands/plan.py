@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 from rich.table import Table
 
-from runtime import admission, gpus, limits
+from runtime import admission, limits
 from runtime.artifacts import runs_folder
 from runtime.cluster import ClusterProfile, parse_profile
 from runtime.commands.session import (
@@ -97,18 +97,6 @@ def plan(
 def schema() -> None:
     """Print the JSON Schema of a run's TOML, for editors."""
     print_json(json_schema())
-
-
-def list_gpus(output: OutputOption = Output.TEXT) -> None:
-    """List the GPU types that a run can name, with list prices."""
-    rows = [gpu for gpu in gpus.GPU_TYPES.values() if gpu.memory_gib]
-    if output is Output.JSON:
-        print_json([{"name": gpu.name, "price": gpu.price_usd_per_hour} for gpu in rows])
-        return
-    table = Table("GPU type", "Memory", "$/GPU-hour", box=None)
-    for gpu in rows:
-        table.add_row(gpu.name, f"{gpu.memory_gib} GiB", f"{gpu.price_usd_per_hour:.2f}")
-    console().print(table)
 
 
 def read_profile(cluster: str) -> ClusterProfile:

@@ -1,9 +1,10 @@
 """`paddock env`, `paddock stack new`, `paddock destroy`, `paddock resume`: stacks by hand."""
 
+import contextlib
 import os
 import shlex
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -16,14 +17,19 @@ from runtime.control import stacks
 from runtime.control.backend import backend_environment
 from runtime.control.dispatch import new_run_stack
 from runtime.errors import NotFoundError, RefusedError, RunStateError, SettingsError
+from runtime.kubernetes_errors import KubernetesError
 from runtime.local_state import LocalRun
-from runtime.locate import locate_run, state_paths
+from runtime.locate import locate_run, run_connection, state_paths
 from runtime.plan import build_plan
-from runtime.record import read_record
+from runtime.record import RunRecord, read_record
 from runtime.secret_rules import read_env_file, read_env_flags, secret_problems
 from runtime.stack_settings import bad_run_id
+from runtime.states import RunState
 from runtime.supervisor_client import release_run
 from runtime.toolchain import engine_environment
+
+if TYPE_CHECKING:
+    from runtime.cluster_runs import ClusterRun
 
 stack_app = typer.Typer(no_args_is_help=True, help="Make stacks and their settings files.")
 
@@ -94,34 +100,71 @@ def destroy(
     """End a run and remove all that it owns, after a crash too; its run directory stays."""
     project = open_project()
     run = _locate(project, run_id)
-    if run_id in stacks.list_stacks(project):
+    has_stack = run_id in stacks.list_stacks(project)
+    if has_stack:
         stacks.destroy(project, run_id, say)
         if remove:
             stacks.remove_stack(project, run_id)
     elif run is None:
         raise NotFoundError(f"no stack and no run {run_id}: `pulumi stack ls` lists the stacks")
     # what a killed `up` left and no state knows
-    for owned in _owned(project, run_id, run):
-        release_run(owned, is_destroy=True)
+    if isinstance(run, LocalRun):
+        for owned in _owned(project, run_id, run):
+            release_run(owned, is_destroy=True)
+    elif run is not None:
+        _sweep_cluster(run)
     console().print(f"{run_id} is destroyed; nothing of it runs")
 
 
 def resume(run_id: RunArgument) -> None:
-    """Start the next attempt of a run that is over, from its last checkpoint."""
+    """Start the next attempt of a run that is over or preempted, from its last checkpoint."""
     project = open_project()
     run = locate_run(project, run_id)
-    record = read_record(run.directory.record)
-    if record is None or not record.is_over:
-        state = record.state if record else "unknown"
-        raise RunStateError(
-            f"{run_id} is {state}: only a run that is over can be resumed: `paddock stop {run_id}` "
-            "ends it"
-        )
+    record = _settled(run)
+    attempt = _next_attempt(project, record, run_id)
     if run_id not in stacks.list_stacks(project):
         stacks.init_stack(project, run_id)
-    stacks.set_setting(project, run_id, "attempt", str(record.attempt + 1))
+    stacks.set_setting(project, run_id, "attempt", str(attempt))
     stacks.up(project, run_id, say)
-    console().print(f"{run_id} is at attempt {record.attempt + 1}: paddock wait {run_id}")
+    console().print(f"{run_id} is at attempt {attempt}: paddock wait {run_id}")
+
+
+def _settled(run: "LocalRun | ClusterRun") -> RunRecord | None:
+    if isinstance(run, LocalRun):
+        return read_record(run.directory.record)
+    from runtime.cluster_runs import settle_cluster_run
+
+    return settle_cluster_run(run)
+
+
+def _next_attempt(project: stacks.Project, record: RunRecord | None, run_id: str) -> int:
+    """Return the attempt that may start now: the next one, or the one that a preemption opened."""
+    if record is not None and record.is_over:
+        return record.attempt + 1
+    if record is not None and record.state is RunState.QUEUED and record.attempt > 1:
+        with contextlib.suppress(NotFoundError):
+            if int(stacks.read_settings(project, run_id).get("attempt", 1)) < record.attempt:
+                return record.attempt
+    state = record.state if record else "unknown"
+    raise RunStateError(
+        f"{run_id} is {state}: only a run that is over or was preempted can be resumed: "
+        f"`paddock stop {run_id}` ends it"
+    )
+
+
+def _sweep_cluster(run: "ClusterRun") -> None:
+    """Remove what carries the run's label, whether a state knows it or not."""
+    from runtime import kubernetes_run
+
+    kubernetes_run.destroy_run(
+        {
+            "runId": run.run_id,
+            "attempt": run.attempt,
+            "cluster": run.connection.context,
+            "context": run.connection.context,
+            "namespace": run.connection.namespace,
+        }
+    )
 
 
 def _profile_if_up(project: stacks.Project, cluster: str) -> ClusterProfile | None:
@@ -142,17 +185,24 @@ def _refuse(loaded: LoadedConfig, *, stack: str, profile: ClusterProfile | None)
         raise RefusedError(problems, source=f"run {stack}")
 
 
-def _locate(project: stacks.Project, run_id: str) -> LocalRun | None:
+def _locate(project: stacks.Project, run_id: str) -> "LocalRun | ClusterRun | None":
+    """Return where a run is; of one without a record, the cluster that its settings name."""
     try:
         return locate_run(project, run_id)
     except NotFoundError:
+        connection = run_connection(project, run_id)
+    except KubernetesError as error:
+        say(f"{error}")  # its stack's own destroy waits for the cluster, and says what it leaves
+        connection = run_connection(project, run_id)
+    if connection is None:
         return None
+    from runtime.cluster_runs import ClusterRun
+
+    return ClusterRun(connection=connection, run_id=run_id, attempt=1)
 
 
-def _owned(project: stacks.Project, run_id: str, run: LocalRun | None) -> list[LocalRun]:
+def _owned(project: stacks.Project, run_id: str, run: LocalRun) -> list[LocalRun]:
     """Return the run in every state directory, so that a sweep finds what no index names."""
-    if run is None:
-        return []
     paths = [run.state_path, *state_paths(project)]
     return [
         LocalRun(state_path=path, run_path=run.run_path, run_id=run_id, attempt=run.attempt)

@@ -47,7 +47,9 @@ class Desk:
 
     def locate(self, run_id: str) -> LocalRun:
         """Return where a run is."""
-        return locate_run(self.project, run_id)
+        run = locate_run(self.project, run_id)
+        assert isinstance(run, LocalRun), "its cluster is of this machine"
+        return run
 
     def _run(self, *argv: str, timeout_s: float) -> subprocess.CompletedProcess[str]:
         return subprocess.run(

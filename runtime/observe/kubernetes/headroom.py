@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
+from runtime import naming
 from runtime.cluster import Toleration
 from runtime.kubernetes_api import KINDS, KubernetesApi
 from runtime.kubernetes_nodes import (
@@ -40,15 +41,19 @@ class NodeHeadroom:
 
 
 def read_headroom(
-    api: KubernetesApi, *, tolerations: Iterable[Toleration] = ()
+    api: KubernetesApi, *, tolerations: Iterable[Toleration] = (), ignored_run: str | None = None
 ) -> list[NodeHeadroom]:
     """Return the headroom of every node with GPUs; needs to list nodes and all pods.
 
-    Raises ForbiddenError naming what may not be read.
+    What the pods of an ignored run hold counts as free. Raises ForbiddenError naming what may not
+    be read.
     """
     nodes = api.list("Node")
-    pods = api.list(_ALL_PODS, fields="status.phase!=Succeeded,status.phase!=Failed")
-    return headroom(nodes, pods, tolerations=tuple(tolerations))
+    labels = f"{naming.LABEL_RUN}!={ignored_run}" if ignored_run is not None else None
+    live = "status.phase!=Succeeded,status.phase!=Failed"
+    pods = api.list(_ALL_PODS, labels=labels, fields=live)
+    others = [pod for pod in pods if not ignored_run or _run_of(pod) != ignored_run]
+    return headroom(nodes, others, tolerations=tuple(tolerations))
 
 
 def headroom(
@@ -80,6 +85,11 @@ def gpus_of(pod: Manifest) -> int:
     main = sum(_requested(one) for one in spec.get("containers") or ())
     init = max((_requested(one) for one in spec.get("initContainers") or ()), default=0)
     return max(main, init)
+
+
+def _run_of(pod: Manifest) -> str:
+    labels = (pod.get("metadata") or {}).get("labels") or {}
+    return str(labels.get(naming.LABEL_RUN) or "")
 
 
 def _requested(container: Manifest) -> int:

@@ -25,8 +25,6 @@ COMPLETION_INDEX = "batch.kubernetes.io/job-completion-index"
 JOB_SET_REPLICATED_JOB = "jobset.sigs.k8s.io/replicatedjob-name"
 DISRUPTION_TARGET = "DisruptionTarget"
 _MAX_TEXT = 1_000
-_STATES: tuple[ContainerState, ...] = ("terminated", "running", "waiting")
-_NO_STATE: ContainerState = "none"
 
 
 def pod_fact(pod: Manifest) -> PodFact | None:
@@ -136,7 +134,7 @@ def _containers(spec: Manifest, status: Manifest) -> tuple[ContainerFact, ...]:
 
 def _container(container: Manifest, status: Manifest, *, is_init: bool) -> ContainerFact:
     states = status.get("state") or {}
-    state: ContainerState = next((one for one in _STATES if one in states), _NO_STATE)
+    state = _state(states)
     detail = states.get(state) or {}
     limits = (container.get("resources") or {}).get("limits") or {}
     message = detail.get("message")
@@ -153,6 +151,13 @@ def _container(container: Manifest, status: Manifest, *, is_init: bool) -> Conta
         image=str(container.get("image") or ""),
         memory_limit=str(limits.get("memory") or ""),
     )
+
+
+def _state(states: Manifest) -> ContainerState:
+    for name in ("terminated", "running", "waiting"):
+        if name in states:
+            return name
+    return "none"
 
 
 def _pod_key(meta: Manifest) -> str:

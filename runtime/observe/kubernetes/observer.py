@@ -6,40 +6,51 @@ Several observers of one run do no harm: every write is a compare-and-set on the
 
 import threading
 import time
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from typing import Protocol
 
-from runtime import limits
 from runtime.errors import RunStateError
-from runtime.kubernetes_api import KubernetesApi, KubernetesError, UnreachableError
+from runtime.kubernetes_api import KubernetesApi, UnreachableError
 from runtime.kubernetes_record import ClusterRecord
+from runtime.observe.kubernetes.evidence import exit_details, read_launched, with_last_step
 from runtime.observe.kubernetes.facts import RunFacts
-from runtime.observe.kubernetes.judge import PodTransition, judge_pods, needs_last_step
-from runtime.observe.kubernetes.launched import LaunchedRun, launched_run
-from runtime.observe.kubernetes.logs import ClusterLogs, LogPlace
+from runtime.observe.kubernetes.judge import judge_pods
+from runtime.observe.kubernetes.launched import LaunchedRun
+from runtime.observe.kubernetes.logs import ClusterLogs
 from runtime.observe.kubernetes.progress import progress_of
 from runtime.observe.kubernetes.release import release_stragglers
-from runtime.observe.kubernetes.run_files import (
-    METRICS,
-    FilesUnavailableError,
-    RunFiles,
-    log_path,
-)
+from runtime.observe.kubernetes.run_files import RunFiles
 from runtime.observe.kubernetes.transport_watch import TransportWatch
-from runtime.observe.kubernetes.watch import RunWatch
-from runtime.pod_names import config_map_name
-from runtime.progress import last_step_in
-from runtime.run_record import ExitDetails, RunRecord
+from runtime.run_record import RunRecord
 from runtime.states import RunState
 
 LOOK_S = 5.0
 """How often rules that wait for a time are looked at again."""
 
-_STEP_PATIENCE_S = 60.0
-"""How long a verdict that hangs on the last step waits for a file server that does not answer."""
-
 _REASON_S = 10.0
 """How often at most the words that a state waits for are written again."""
+
+
+class Sight(Protocol):
+    """What an observer looks through: a watch, or what was listed once."""
+
+    @property
+    def is_current(self) -> bool:
+        """Tell whether everything was listed and the API answers."""
+        ...
+
+    @property
+    def unreachable_since(self) -> float | None:
+        """Return since when the API does not answer."""
+        ...
+
+    def facts(self, run_id: str, attempt: int) -> RunFacts:
+        """Return what is seen of one attempt of a run."""
+        ...
+
+    def record(self, run_id: str) -> RunRecord | None:
+        """Return the record of a run as last seen."""
+        ...
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -54,12 +65,12 @@ class RunView:
 
 
 class RunObserver:
-    """Observes the runs of one watch; may be used from several threads, one run in one of them."""
+    """Observes the runs in sight; may be used from several threads, one run in one of them."""
 
-    def __init__(self, api: KubernetesApi, watch: RunWatch, files: RunFiles) -> None:
+    def __init__(self, api: KubernetesApi, sight: Sight, files: RunFiles) -> None:
         """Observe through these."""
         self._api = api
-        self._watch = watch
+        self._sight = sight
         self._files = files
         self._logs = ClusterLogs(api, files, lambda _: None)
         self._transports = TransportWatch(api, files)
@@ -70,41 +81,26 @@ class RunObserver:
     def settle(self, run_id: str) -> RunView | None:
         """Write what follows from what is seen of a run; return the view, None without a record.
 
-        Writes nothing while the watch is not current: what it lacks would look like deleted.
+        Writes nothing while the sight is not current: what it lacks would look like deleted.
         """
-        record = self._watch.record(run_id)
+        record = self._sight.record(run_id)
         if record is None:
             return None
-        facts = self._watch.facts(run_id, record.attempt)
+        facts = self._sight.facts(run_id, record.attempt)
         launched = self.launched(run_id, record.attempt)
-        if not self._watch.is_current:
+        if not self._sight.is_current:
             return self._view(record, facts, launched)
         try:
             if record.is_over:
                 release_stragglers(self._api, facts, ended=record.times[-1].time.timestamp())
                 self._forget(run_id)
                 return self._view(record, facts, launched)
-            facts = self._with_last_step(facts, launched)
+            facts = with_last_step(facts, launched, self._files)
             record = self._write(facts, record, launched)
             record = self._warn(facts, record, launched)
         except UnreachableError:
             pass  # the watch says so; the next look writes it
         return self._view(record, facts, launched)
-
-    def follow(self, run_id: str) -> Iterator[RunView]:
-        """Yield the view of a run after each change and at least every few seconds, to its end."""
-        pending = True
-        while True:
-            changed = self._watch.changes(LOOK_S if not pending else 0.2)
-            pending = not self._watch.is_current and self._watch.unreachable_since is None
-            if pending and run_id not in changed:
-                continue
-            view = self.settle(run_id)
-            if view is None:
-                continue
-            yield view
-            if view.record.is_over:
-                return
 
     def launched(self, run_id: str, attempt: int) -> LaunchedRun:
         """Return what an attempt was launched with; only its id where its ConfigMap is gone."""
@@ -112,14 +108,9 @@ class RunObserver:
             known = self._launched.get(run_id)
         if known is not None and known.attempt == attempt:
             return known
-        empty = LaunchedRun(run_id=run_id, attempt=attempt)
-        try:
-            config_map = self._api.get("ConfigMap", config_map_name(run_id, attempt))
-        except KubernetesError:
-            return empty
-        found = launched_run(config_map) if config_map is not None else None
+        found = read_launched(self._api, run_id, attempt)
         if found is None:
-            return empty
+            return LaunchedRun(run_id=run_id, attempt=attempt)
         with self._lock:
             self._launched[run_id] = found
         return found
@@ -132,18 +123,8 @@ class RunObserver:
             facts=facts,
             launched=launched,
             waits_for=progress[1] if progress is not None and is_there else "",
-            unreachable_since=self._watch.unreachable_since,
+            unreachable_since=self._sight.unreachable_since,
         )
-
-    def _with_last_step(self, facts: RunFacts, launched: LaunchedRun) -> RunFacts:
-        if not needs_last_step(facts, launched):
-            return facts
-        try:
-            piece = self._files.tail(facts.run_id, METRICS, num_lines=200)
-        except FilesUnavailableError:
-            return replace(facts, is_step_unknown=_is_recent(facts))
-        step = last_step_in(piece.data.splitlines()) if piece is not None else None
-        return replace(facts, last_step=step)
 
     def _write(self, facts: RunFacts, record: RunRecord, launched: LaunchedRun) -> RunRecord:
         transition = judge_pods(facts, record, launched)
@@ -159,7 +140,7 @@ class RunObserver:
                     transition.state,
                     attempt=record.attempt,
                     reason=transition.reason,
-                    exit_details=self._exit(transition, facts),
+                    exit_details=exit_details(transition, facts, self._logs),
                 )
         except RunStateError:
             return store.read() or record  # another observer was first
@@ -196,31 +177,8 @@ class RunObserver:
                     return record
         return record
 
-    def _exit(self, transition: PodTransition, facts: RunFacts) -> ExitDetails | None:
-        if not transition.component or transition.state is not RunState.FAILED:
-            return None
-        path = log_path(facts.attempt, transition.log) if transition.log else ""
-        place = LogPlace(
-            run_id=facts.run_id,
-            path=path if transition.container == "main" else "",
-            pod=transition.pod,
-            container=transition.container,
-        )
-        lines = self._logs.last_lines(place, limits.LAST_LOG_LINES)
-        return ExitDetails(
-            component=transition.component,
-            exit_code=transition.exit_code,
-            signal=transition.signal,
-            last_lines=tuple(line[: limits.MAX_KEPT_LINE_CHARS] for line in lines),
-        )
-
     def _forget(self, run_id: str) -> None:
         with self._lock:
             self._launched.pop(run_id, None)
             self._reasons.pop(run_id, None)
         self._transports.forget(run_id)
-
-
-def _is_recent(facts: RunFacts) -> bool:
-    ends = [pod.main.finished for pod in facts.pods if pod.main.finished is not None]
-    return facts.time - min(ends, default=facts.time) < _STEP_PATIENCE_S

@@ -7,6 +7,7 @@ with what the API itself knows.
 
 import base64
 import contextlib
+import json
 import re
 import threading
 import time
@@ -95,6 +96,14 @@ class RunFiles:
             data = response.read()
             return Piece(data, offset, offset + len(data))
 
+    def names(self, run_id: str, folder: str) -> list[str]:
+        """Return the names in a folder, none where there is no such folder."""
+        with self._ask(f"list/{run_id}/{folder}") as response:
+            if response.status_code == 404:
+                return []
+            self._check(response)
+            return [str(entry["name"]) for entry in json.loads(response.read())]
+
     @contextlib.contextmanager
     def _ask(
         self,
@@ -158,6 +167,11 @@ class RunFiles:
 def log_path(attempt: int, log: str) -> str:
     """Return where a component's log lies below a run directory."""
     return str(_RELATIVE.logs(attempt) / log)
+
+
+def status_folder(attempt: int) -> str:
+    """Return where the wrappers' status files of an attempt lie below a run directory."""
+    return str(_RELATIVE.status_folder(attempt))
 
 
 def _is_ready(pod: dict[str, object]) -> bool:
