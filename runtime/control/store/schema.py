@@ -10,7 +10,6 @@ from alembic.config import Config
 from alembic.runtime.environment import EnvironmentContext
 from alembic.runtime.migration import MigrationContext
 from alembic.script import ScriptDirectory
-from alembic.script.revision import RevisionError
 from sqlalchemy import Connection, inspect, text
 
 from runtime.control.store.tables import metadata
@@ -45,13 +44,8 @@ def check_revision(connection: Connection, database: str) -> bool:
                 "name a database of paddock's own"
             )
         return False
-    try:
-        _scripts(Config()).get_revision(revision)
-    except (RevisionError, KeyError):
-        revision_known = False
-    else:
-        revision_known = True
-    if not revision_known:
+    known = {script.revision for script in _scripts(Config()).walk_revisions()}
+    if revision not in known:
         raise StoreError(
             f"{database} is at revision {revision}, this release knows up to {newest_revision()}: "
             "a newer release has upgraded it; install that one, or restore a backup"

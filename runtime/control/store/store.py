@@ -81,7 +81,7 @@ class Store:
             with self.read() as connection:
                 connection.execute(select(1))
         except OperationalError as error:
-            raise _unreachable(self.engine.url, error) from None
+            raise _unreachable(self.engine.url, error.orig) from None
 
     def close(self) -> None:
         """Close every connection."""
@@ -104,6 +104,8 @@ def open_store(url: str) -> Store:
     try:
         control_plane_id = _prepare(engine)
     except DatabaseError as error:
+        raise _unreachable(parsed, error.orig) from None
+    except sqlite3.DatabaseError as error:
         raise _unreachable(parsed, error) from None
     return Store(engine=engine, control_plane_id=control_plane_id)
 
@@ -129,9 +131,9 @@ def _bad_url(what: str) -> SettingsError:
     return SettingsError([Problem(loc=("database",), message=what, fix=fix)], source="database")
 
 
-def _unreachable(url: URL, error: DatabaseError) -> StoreError:
-    lines = str(error.orig).strip().splitlines()
-    return StoreError(f"{_shown(url)}: {lines[0] if lines else type(error.orig).__name__}")
+def _unreachable(url: URL, error: BaseException | None) -> StoreError:
+    lines = str(error).strip().splitlines()
+    return StoreError(f"{_shown(url)}: {lines[0] if lines else type(error).__name__}")
 
 
 def _shown(url: URL) -> str:

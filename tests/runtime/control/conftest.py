@@ -11,18 +11,20 @@ from pathlib import Path
 import psycopg
 import pytest
 
+from runtime.control.store import schema
 from runtime.control.store.store import Store, open_store
+from runtime.control.store.tables import metadata
 from tests.runtime.control.postgres import running_postgres
 
 BOTH = ["sqlite", pytest.param("postgres", marks=pytest.mark.control)]
-TEMPLATE = "paddock_template"
+SHARED = "paddock_shared"
 
 
 @pytest.fixture(scope="session")
 def postgres_url() -> Iterator[str]:
     """Run a Postgres server; a database's name completes the URL."""
     with running_postgres() as url:
-        open_store(f"{url}/{made_database(url, TEMPLATE)}").close()
+        open_store(f"{url}/{made_database(url, SHARED)}").close()
         yield url
 
 
@@ -57,8 +59,8 @@ def store_url(request: pytest.FixtureRequest) -> str:
     if request.param == "sqlite":
         return request.getfixturevalue("sqlite_url")
     url = request.getfixturevalue("postgres_url")
-    name = f"test_{secrets.token_hex(6)}"
-    return f"{url}/{made_database(url, name, template=TEMPLATE)}"
+    empty_database(f"{url}/{SHARED}")
+    return f"{url}/{SHARED}"
 
 
 @pytest.fixture
@@ -91,8 +93,20 @@ def opened() -> Iterator[Callable[[str], Store]]:
         each.close()
 
 
-def made_database(url: str, name: str, *, template: str = "template0") -> str:
+def made_database(url: str, name: str) -> str:
     """Make a database on the server, and return its name."""
     with psycopg.connect(f"{url}/postgres", autocommit=True) as connection:
-        connection.execute(f"CREATE DATABASE {name} TEMPLATE {template}")
+        connection.execute(f"CREATE DATABASE {name} TEMPLATE template0")
     return name
+
+
+def empty_database(url: str) -> None:
+    """Remove every row that a test left: a copy of a database for each test fills the disk."""
+    with psycopg.connect(url) as connection:
+        connection.execute("SET lock_timeout = '60s'")
+        connection.execute("SET session_replication_role = replica")  # no triggers, no foreign keys
+        for table in metadata.tables.keys() - {"facts"}:
+            connection.execute(f"DELETE FROM {table}")
+        connection.execute(
+            "UPDATE alembic_version SET version_num = %s", [schema.newest_revision()]
+        )

@@ -144,6 +144,7 @@ def test_a_lease_cannot_go_while_a_fenced_write_is_under_way(store: Store) -> No
     assert order == ["written", "taken"]
 
 
+@pytest.mark.control
 def test_two_processes_never_write_under_one_anothers_lease(store: Store, store_url: str) -> None:
     add_run(store, add_user(store), max_steps=0)
 
