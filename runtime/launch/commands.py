@@ -136,8 +136,10 @@ def _trainer_argv(component: Component, site: Site, *, config: str) -> tuple[str
         "--role=trainer",
         f"--nnodes={component.role.num_pods}",
         f"--nproc-per-node={component.role.gpus_per_pod}",
+        # Static, as in prime-rl's own launcher: c10d deals the ranks anew, and the weights leave from
+        # the pod that has rank 0.
         f"--node-rank={component.pod}",
-        "--rdzv-backend=c10d",
+        "--rdzv-backend=static",
         f"--rdzv-endpoint={rdzv.host}:{rdzv.port}",
         "--rdzv-id=trainer",
         "--max-restarts=0",
