@@ -41,34 +41,34 @@ ONE_NODE = "one node"
 
 
 @pytest.fixture(scope="module")
-def namespace(testbed: Cluster) -> Iterator[str]:
-    name = testbed.make_namespace("dry-run")
+def namespace(cluster: Cluster) -> Iterator[str]:
+    name = cluster.make_namespace("dry-run")
     yield name
-    testbed.delete_namespace(name)
+    cluster.delete_namespace(name)
 
 
 @pytest.fixture(scope="module")
-def api(testbed: Cluster, namespace: str) -> Iterator[KubernetesApi]:
-    context = testbed.kubectl("config", "current-context").strip()
+def api(cluster: Cluster, namespace: str) -> Iterator[KubernetesApi]:
+    context = cluster.kubectl("config", "current-context").strip()
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("KUBECONFIG", str(testbed.kubeconfig))
+        patch.setenv("KUBECONFIG", str(cluster.kubeconfig))
         api = KubernetesApi.connect(KubernetesConnection(context=context, namespace=namespace))
         yield api
         api.close()
 
 
 @pytest.fixture(scope="module")
-def served(testbed: Cluster, api: KubernetesApi) -> Iterator[frozenset[str]]:
+def served(cluster: Cluster, api: KubernetesApi) -> Iterator[frozenset[str]]:
     """Install the CRDs that are missing, for as long as this module runs."""
     missing = [kind for kind in NEEDED if not api.serves(VERSIONS[kind], kind)]
     files = [str(CRDS / NEEDED[kind]) for kind in missing if (CRDS / NEEDED[kind]).exists()]
     for file in files:
-        testbed.kubectl("apply", "--server-side", "--filename", file)
+        cluster.kubectl("apply", "--server-side", "--filename", file)
     kinds = [kind for kind in NEEDED if kind not in missing or (CRDS / NEEDED[kind]).exists()]
     wait_for(lambda: all(api.serves(VERSIONS[kind], kind) for kind in kinds))
     yield frozenset(kinds)
     for file in files:
-        testbed.kubectl("delete", "--wait=false", "--filename", file)
+        cluster.kubectl("delete", "--wait=false", "--filename", file)
 
 
 def clusters(api: KubernetesApi, namespace: str) -> dict[str, ClusterProfile]:
@@ -96,11 +96,11 @@ def refused(api: KubernetesApi, served: frozenset[str], manifest: Manifest) -> s
     return None
 
 
-@pytest.mark.parametrize("cluster", [RESERVED, QUEUE, NODE_POOL, ONE_NODE])
+@pytest.mark.parametrize("kind", [RESERVED, QUEUE, NODE_POOL, ONE_NODE])
 def test_the_api_takes_every_manifest_of_every_example(
-    api: KubernetesApi, served: frozenset[str], namespace: str, cluster: str
+    api: KubernetesApi, served: frozenset[str], namespace: str, kind: str
 ) -> None:
-    where = clusters(api, namespace)[cluster]
+    where = clusters(api, namespace)[kind]
 
     said = [
         refused(api, served, manifest)
