@@ -12,8 +12,7 @@ import pytest
 
 from tests.testbed import lifecycle
 from tests.testbed.cluster import Cluster, Testbed
-
-KUBECONFIG_VARIABLE = "PADDOCK_TEST_KUBECONFIG"
+from tests.testbed.layout import KUBECONFIG_VARIABLE
 
 
 @pytest.fixture(scope="session")

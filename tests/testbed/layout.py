@@ -28,6 +28,8 @@ CNI_CACHE = Path("/var/lib/cni/results")  # where the CNI library keeps what it 
 CNI_PLUGINS = Path("/usr/lib/cni")  # Debian's containernetworking-plugins
 CONTAINER_LOG_LINKS = Path("/var/log/containers")  # the kubelet makes them there whatever is said
 
+KUBECONFIG_VARIABLE = "PADDOCK_TEST_KUBECONFIG"  # names a cluster to use instead
+
 CONTEXT = "testbed"
 NODE = "n0"
 NETWORK = "paddock-testbed"

@@ -14,7 +14,13 @@ from tests.testbed import control_plane, layout, node
 from tests.testbed.cluster import Testbed
 from tests.testbed.daemons import find_daemon, known_daemons, wait_for_ports
 from tests.testbed.image import pause_image, prime_rl_image
-from tests.testbed.programs import Programs, build_programs, install_packages, missing_packages
+from tests.testbed.programs import (
+    Programs,
+    are_built,
+    build_programs,
+    install_packages,
+    missing_packages,
+)
 from tests.testbed.removal import is_there, remove_all
 from toolchain.progress import say
 
@@ -61,7 +67,7 @@ def stop() -> bool:
     with _only_caller():
         if not is_there():
             return False
-        remove_all(build_programs())
+        remove_all(build_programs() if are_built() else None)
         return True
 
 
