@@ -16,16 +16,12 @@ from runtime.kubernetes_api import (
 from runtime.kubernetes_record import record_of
 from runtime.observe.kubernetes.facts import RunFacts
 from runtime.observe.kubernetes.index import RunIndex
+from runtime.observe.kubernetes.watch import QUEUE_APIS
 from runtime.pod_names import LABEL_RECORD, record_name
 from runtime.run_record import RunRecord
 
 _NEEDED = ("Job", "Pod")
-_OPTIONAL: tuple[str | Kind, ...] = (
-    "JobSet",
-    "Event",
-    KINDS["Workload"],
-    KINDS["Workload"].at("kueue.x-k8s.io/v1beta1"),
-)
+_QUEUES = tuple(KINDS["Workload"].at(version) for version in QUEUE_APIS)
 
 
 class Look:
@@ -41,16 +37,23 @@ class Look:
         self._record = record_of(stored) if stored is not None else None
         for kind in _NEEDED:
             self._index.take_list(kind, api.list(kind, labels={naming.LABEL_RUN: run_id}))
-        for kind in _OPTIONAL:
-            name = kind if isinstance(kind, str) else kind.name
-            labels = {naming.LABEL_RUN: run_id} if name == "JobSet" else None
-            try:
-                self._index.take_list(name, api.list(kind, labels=labels))
-            except ForbiddenError:
-                continue
-            except KubernetesError as error:
-                if error.status != 404:  # an API that the cluster does not serve
-                    raise
+        self._take_if_served(api, KINDS["JobSet"], labels={naming.LABEL_RUN: run_id})
+        self._take_if_served(api, KINDS["Event"])
+        any(self._take_if_served(api, kind) for kind in _QUEUES)  # the newest that is served
+
+    def _take_if_served(
+        self, api: KubernetesApi, kind: Kind, *, labels: dict[str, str] | None = None
+    ) -> bool:
+        """Take in a kind that is not needed; False where it is not served or may not be read."""
+        try:
+            self._index.take_list(kind.name, api.list(kind, labels=labels))
+        except ForbiddenError:
+            return False
+        except KubernetesError as error:
+            if error.status != 404:
+                raise
+            return False
+        return True
 
     def facts(self, run_id: str, attempt: int) -> RunFacts:
         """Return what is seen of one attempt of the run."""
