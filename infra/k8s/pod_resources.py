@@ -77,7 +77,8 @@ def pod_shape(group: JobGroup, placed: PlacedRun) -> PodShape:
     share = part * (NODE_SHARE if whole else NODE_SHARE * SHARED_NODE_SHARE)
     # A run that shares its node may use what is free there: only the node's end is its limit.
     limit = offer.memory_gib_per_node * (share if whole else NODE_SHARE)
-    ephemeral = offer.ephemeral_gib_per_node
+    # Kueue admits nothing that asks for a resource which its queue does not cover.
+    ephemeral = offer.ephemeral_gib_per_node if placed.profile.queue is None else None
     return PodShape(
         cpu=offer.cpu_per_node * share,
         memory_gib=offer.memory_gib_per_node * share,

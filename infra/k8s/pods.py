@@ -19,7 +19,9 @@ from runtime.pod_layout import LAUNCH_DIR, MAIN, PACKAGES, PREPARE, TERMINATION_
 GRACE_MARGIN_S = 30
 """What a wrapper needs on top of its component's own grace: the rest of its log, its verdict."""
 
-INIT_REQUESTS = {"cpu": "100m", "memory": "256Mi"}
+INIT_REQUESTS = {"cpu": "10m", "memory": "64Mi"}
+"""Less than any main container's, so that what runs for seconds reserves nothing for the run."""
+
 _INSTALLER = ("python3", "-u", f"{LAUNCH_DIR}/packages.py")
 
 

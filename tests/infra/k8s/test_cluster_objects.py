@@ -24,6 +24,7 @@ from tests.runtime.kubernetes.test_offers import node
 
 EVERYTHING = {
     "tools_image": "tools:1",
+    "models_volume_size": "500Gi",
     "files_claims": ("volume-a",),
     "gpu_quota": 16,
     "priority_class": "runs",
@@ -247,11 +248,11 @@ def test_our_cluster_queue_covers_all_that_pods_ask_for_and_counts_gpus() -> Non
     assert {"cpu", "memory", "ephemeral-storage", "hugepages-2Mi", "rdma/ib"} == set(
         others["coveredResources"]
     )
-    flavors = {one["metadata"]["name"]: one.get("spec") for one in made[:2]}
+    flavors = {one["metadata"]["name"]: one.get("spec", {}) for one in made[:2]}
     assert flavors[gpus["flavors"][0]["name"]]["nodeLabels"] == {
         "nvidia.com/gpu.product": "NVIDIA-H200"
     }
-    assert flavors[others["flavors"][0]["name"]] is None
+    assert flavors[others["flavors"][0]["name"]] == {}
 
 
 def test_the_observer_reads_a_profile_that_is_reached_from_within() -> None:
