@@ -82,7 +82,7 @@ def test_a_file_that_no_config_map_holds_is_refused_with_what_to_do() -> None:
 def test_a_queue_and_jobset_make_one_job_set_of_the_same_pods() -> None:
     cluster = profile(queue="runs", offer=JOBSET)
     found = manifests("replicas", profile=cluster)
-    plain = manifests("replicas")
+    plain = manifests("replicas", profile=profile(queue="runs"))
 
     assert found.jobs == ()
     assert found.service is None
