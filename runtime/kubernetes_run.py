@@ -20,8 +20,16 @@ from runtime.errors import PaddockError, RunStateError
 from runtime.image import ResolvedImage, pull_logins, resolve_image, tagged_image
 from runtime.kubernetes_api import ForbiddenError, KubernetesApi, KubernetesError, UnreachableError
 from runtime.kubernetes_record import ClusterRecord
-from runtime.kubernetes_teardown import Owned, TeardownStuckError, end_workloads, remove_rest
-from runtime.kubernetes_verdict import read_verdict
+from runtime.kubernetes_teardown import (
+    SLACK_S,
+    Owned,
+    TeardownStuckError,
+    end_workloads,
+    remove_rest,
+)
+from runtime.observe.kubernetes.look import Look
+from runtime.observe.kubernetes.observer import RunObserver
+from runtime.observe.kubernetes.run_files import RunFiles
 from runtime.run_record import RunRecord, check_begin
 from runtime.states import RunState, Teardown
 
@@ -35,6 +43,9 @@ PATIENCE_S = 600.0
 """How long an API server may be away in the middle of a teardown; docs/operations.md."""
 
 PATIENCE_VARIABLE = "PADDOCK_API_PATIENCE_S"
+SLACK_VARIABLE = "PADDOCK_TEARDOWN_SLACK_S"
+"""Sets how long beyond their grace period pods may take to go before a destroy names them."""
+
 _PAUSE_S = 2.0
 _NEW_OUTAGE_S = 60.0
 """Work that went on for so long before it failed shows that an earlier outage was over."""
@@ -98,7 +109,7 @@ def place_attempt(inputs: Inputs) -> dict[str, str]:
             config_digest=str(inputs["configDigest"]), attempt=int(inputs["attempt"])
         )
         image = _image(api, record, inputs)
-    return {"image": image.image, "imageNotice": image.notice}
+    return {"image": image.image, "notice": image.notice}
 
 
 def end_attempt(inputs: Inputs, *, reason: str) -> None:
@@ -116,7 +127,7 @@ def stop_workloads(api: KubernetesApi, owned: Owned, attempt: int, *, reason: st
     TeardownStuckError, which leaves the record as it is.
     """
     record = ClusterRecord(api, owned.run_id)
-    _write_verdict(api, record)
+    _settle(api, owned.run_id)
     end_workloads(api, owned)
     _write_stopped(record, owned, attempt, reason=reason)
 
@@ -128,7 +139,8 @@ def destroy_run(inputs: Inputs) -> None:
     """
     run_id = str(inputs["runId"])
     made = frozenset(str(kind) for kind in inputs.get("kinds") or ())
-    owned = Owned(run_id=run_id, made=made)
+    slack_s = float(os.environ.get(SLACK_VARIABLE) or SLACK_S)
+    owned = Owned(run_id=run_id, made=made, slack_s=slack_s)
     note = homes.home_path() / "unreachable" / f"{run_id}.json"
     with contextlib.closing(connect(inputs)) as api:
         try:
@@ -172,17 +184,13 @@ def _image(api: KubernetesApi, record: ClusterRecord, inputs: Inputs) -> Resolve
     return resolved
 
 
-def _write_verdict(api: KubernetesApi, record: ClusterRecord) -> None:
-    """Write how the run ended by itself, before its pods, which say so, are gone."""
-    before = record.read()
-    if before is None or before.is_over:
-        return
-    end = read_verdict(api, before)
-    if end is not None:
-        with contextlib.suppress(RunStateError):  # somebody else was faster
-            record.advance(
-                end.state, attempt=before.attempt, reason=end.reason, exit_details=end.exit_details
-            )
+def _settle(api: KubernetesApi, run_id: str) -> None:
+    """Write how the run ended by itself, before its pods, which say so, are gone.
+
+    What cannot be read costs a reason, not the teardown.
+    """
+    with _tolerant():
+        RunObserver(api, Look(api, run_id), RunFiles(api)).settle(run_id)
 
 
 def _write_stopped(record: ClusterRecord, owned: Owned, attempt: int, *, reason: str) -> None:

@@ -11,17 +11,23 @@ from dataclasses import dataclass, field
 
 from runtime import naming
 from runtime.errors import PaddockError
-from runtime.kubernetes_api import ForbiddenError, KubernetesApi, KubernetesError, Manifest
+from runtime.kubernetes_api import (
+    KINDS,
+    ForbiddenError,
+    KubernetesApi,
+    KubernetesError,
+    Manifest,
+)
+from runtime.pod_names import LABEL_NAMESPACE
 
 WORKLOADS = ("JobSet", "Job", "Pod")
 """Kinds in the order of their deletion: nobody is left to make a deleted one again."""
 
 REST = ("PodGroup", "NodePool", "Service", "ConfigMap", "Secret")
 
-_SLACK_S = 60.0
+SLACK_S = 60.0
 """Beyond the grace period of the pods, for controllers and kubelet to do their part."""
 
-_REST_S = 60.0
 _NODES_S = 600.0
 """A cloud's machine takes minutes to go; the node pool stays until it has."""
 
@@ -48,6 +54,7 @@ class Owned:
     run_id: str
     up_to_attempt: int | None = None
     made: frozenset[str] = frozenset()
+    slack_s: float = SLACK_S
 
     def find(self, api: KubernetesApi, kinds: Iterable[str]) -> list[Manifest]:
         """Return the objects of these kinds that are there, in the order of the kinds."""
@@ -55,7 +62,8 @@ class Owned:
         found = []
         for kind in kinds:
             try:
-                found += [one for one in api.list(kind, labels=selector) if self._includes(one)]
+                listed = api.list(kind, labels={**selector, **_scope(api, kind)})
+                found += [one for one in listed if self._includes(one)]
             except ForbiddenError:
                 if kind in self.made:
                     raise
@@ -71,20 +79,33 @@ class Owned:
         return attempt.isdigit() and int(attempt) <= self.up_to_attempt
 
 
+def _scope(api: KubernetesApi, kind: str) -> dict[str, str]:
+    """Return the label by which a cluster-scoped object says which namespace's run it is of."""
+    return {} if KINDS[kind].is_namespaced else {LABEL_NAMESPACE: api.namespace}
+
+
 def end_workloads(api: KubernetesApi, owned: Owned) -> None:
     """Delete the run's Jobs and pods and return once a read has shown that none is left.
 
     Raises TeardownStuckError naming what does not go in the time that its pods may take.
     """
     pods = owned.find(api, ("Pod",))
-    graces = [pod["spec"].get("terminationGracePeriodSeconds") or 30 for pod in pods]
-    _remove(api, owned, WORKLOADS, limit_s=max([30, *graces]) + _SLACK_S)
+    graces = [
+        pod["spec"].get("terminationGracePeriodSeconds") or 0
+        for pod in pods
+        if pod["spec"].get("nodeName")  # one that was never placed goes at once
+    ]
+    limit_s = max([0, *graces]) + owned.slack_s
+    _remove(api, owned, WORKLOADS, limit_s=limit_s)
+    if pods:  # a controller that was a moment behind may have made one more
+        time.sleep(_PAUSES_S[0])
+        _remove(api, owned, WORKLOADS, limit_s=limit_s)
 
 
 def remove_rest(api: KubernetesApi, owned: Owned) -> None:
     """Delete what is left of a run whose pods are gone; raises TeardownStuckError likewise."""
     has_nodes = bool(owned.find(api, ("NodePool",)))
-    _remove(api, owned, REST, limit_s=_NODES_S if has_nodes else _REST_S)
+    _remove(api, owned, REST, limit_s=_NODES_S if has_nodes else owned.slack_s)
 
 
 @dataclass(kw_only=True, slots=True)
@@ -130,17 +151,13 @@ def is_dead(api: KubernetesApi, node: str) -> bool:
 def _remove(api: KubernetesApi, owned: Owned, kinds: tuple[str, ...], *, limit_s: float) -> None:
     removal = _Removal(api=api)
     deadline = time.monotonic() + limit_s
-    num_reads = 0
-    num_empty = 0
-    while num_empty < 2:  # a controller that was a moment behind may have made one more pod
-        left = owned.find(api, kinds)
-        num_empty = 0 if left else num_empty + 1
+    pauses = iter(_PAUSES_S)
+    while left := owned.find(api, kinds):
         for manifest in left:
             removal.ask(manifest)
-        if left and time.monotonic() > deadline:
+        if time.monotonic() > deadline:
             raise TeardownStuckError(stuck_message(api, owned.run_id, left))
-        time.sleep(_PAUSES_S[min(num_reads, len(_PAUSES_S) - 1)])
-        num_reads += 1
+        time.sleep(next(pauses, _PAUSES_S[-1]))
 
 
 def stuck_message(api: KubernetesApi, run_id: str, left: Iterable[Manifest]) -> str:

@@ -135,7 +135,7 @@ def test_destroy_keeps_why_an_unwatched_run_failed(fake: FakeApi, record: Cluste
 def test_a_stuck_finalizer_is_named_and_left(
     fake: FakeApi, record: ClusterRecord, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("runtime.kubernetes_teardown._SLACK_S", -60.0)
+    monkeypatch.setenv(kubernetes_run.SLACK_VARIABLE, "0.1")
     run_rules.place_attempt(INPUTS)
     put_objects(fake)
     held = f"{CORE}/pods/run-one-1-held"
@@ -147,7 +147,8 @@ def test_a_stuck_finalizer_is_named_and_left(
     assert "Pod run-one-1-held (finalizers: example.org/hold)" in str(caught.value)
     assert fake.objects[held]["metadata"]["finalizers"] == ["example.org/hold"]
     assert f"{CORE}/secrets/run-one-1-env" in fake.paths()
-    assert (read(record).state, read(record).teardown) == (RunState.QUEUED, Teardown.STUCK)
+    assert not read(record).is_over
+    assert read(record).teardown is Teardown.STUCK
 
     del fake.objects[held]
     run_rules.destroy_run(INPUTS)
@@ -158,12 +159,12 @@ def test_a_pod_on_a_dead_node_is_given_up_and_no_other(
     fake: FakeApi, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("runtime.kubernetes_teardown._DEAD_NODE_S", 0.0)
-    monkeypatch.setattr("runtime.kubernetes_teardown._SLACK_S", -29.5)
+    monkeypatch.setenv(kubernetes_run.SLACK_VARIABLE, "0.5")
     for node, ready in (("dead", "Unknown"), ("live", "True")):
         status = {"conditions": [{"type": "Ready", "status": ready}]}
         fake.put(f"/api/v1/nodes/{node}", {"status": status})
         leaving = owned(deletionTimestamp="2026-11-30T10:00:00Z", deletionGracePeriodSeconds=0)
-        pod = {**leaving, "spec": {"nodeName": node, "terminationGracePeriodSeconds": 1}}
+        pod = {**leaving, "spec": {"nodeName": node, "terminationGracePeriodSeconds": 0}}
         fake.put(f"{CORE}/pods/on-{node}", pod)
 
     with pytest.raises(TeardownStuckError, match="Pod on-live on node live"):

@@ -20,7 +20,7 @@ pytestmark = pytest.mark.usefixtures("placing")
 def test_a_placed_attempt_is_queued_and_has_its_image_by_digest(record: ClusterRecord) -> None:
     outs = run_rules.place_attempt(INPUTS)
 
-    assert outs == {"image": "example.org/rl@sha256:main", "imageNotice": ""}
+    assert outs == {"image": "example.org/rl@sha256:main", "notice": ""}
     assert read(record).state is RunState.QUEUED
 
 
@@ -43,7 +43,7 @@ def test_a_later_attempt_keeps_the_image_of_the_first(
 def test_an_image_that_keeps_its_tag_is_asked_for_again(monkeypatch: pytest.MonkeyPatch) -> None:
     kept = ResolvedImage(image="example.org/rl:main", notice="no registry")
     monkeypatch.setattr(kubernetes_run, "resolve_image", lambda *_: kept)
-    assert run_rules.place_attempt(INPUTS)["imageNotice"] == "no registry"
+    assert run_rules.place_attempt(INPUTS)["notice"] == "no registry"
 
     later = ResolvedImage(image="example.org/rl@sha256:2")
     monkeypatch.setattr(kubernetes_run, "resolve_image", lambda *_: later)
