@@ -10,50 +10,54 @@ from typing import Any
 
 import pulumi
 
-from infra.settings import StackSettings, read_profile, read_volume_path
+from infra.settings import StackSettings, read_profile, read_volume
 from runtime import admission
 from runtime.artifacts import runs_folder
 from runtime.cluster import ClusterProfile
-from runtime.config import DispatchFlags, LoadedConfig, load_config, read_config_file
+from runtime.config import DispatchFlags, LoadedConfig, RLConfig, load_config, read_config_file
 from runtime.errors import RefusedError
-from runtime.launch.split import local_notices
-from runtime.observe.snapshot import take_snapshot
+from runtime.launch.notices import target_notices
+from runtime.observe.snapshot import take_snapshot, with_live_gpus
 from runtime.plan import RunPlan, build_plan
 from runtime.stack_settings import RunSettings
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class RunInputs:
-    """Everything that a target declares a run from; only `env` is an Output, and secret."""
+    """Everything that a target declares a run from; only `env` is an Output, and secret.
+
+    `volume` is a volume stack's folder or claim, None for the cluster's default run volume.
+    """
 
     plan: RunPlan
+    config: RLConfig
     toml: str
     config_keys: dict[str, str]
     profile: ClusterProfile
     run_path: str
+    volume: str | None
+    environments: tuple[str, ...]
     env: pulumi.Output[dict[str, str]]
+    env_names: frozenset[str]
     env_digest: pulumi.Output[str]
     notices: tuple[str, ...]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class RunRequest:
-    """What a run stack asks for: its settings, the cluster, the volume's folder (local)."""
+    """What a run stack asks for: its settings, the cluster, the volume's folder or claim."""
 
     settings: StackSettings
     body: RunSettings
     profile: ClusterProfile
-    volume_path: str | None
+    volume: str | None
 
 
 def read_request(settings: StackSettings, body: RunSettings) -> RunRequest:
     """Return the request of a run stack; its cluster and volume are read from their stacks."""
-    return RunRequest(
-        settings=settings,
-        body=body,
-        profile=read_profile(body.cluster),
-        volume_path=read_volume_path(body.volume) if body.volume else None,
-    )
+    profile = read_profile(body.cluster)
+    volume = read_volume(body.volume, target=profile.target) if body.volume else None
+    return RunRequest(settings=settings, body=body, profile=profile, volume=volume)
 
 
 def read_config(request: RunRequest) -> LoadedConfig:
@@ -83,30 +87,44 @@ def plan_run(request: RunRequest, loaded: LoadedConfig) -> RunPlan:
 
 def admit(request: RunRequest, loaded: LoadedConfig, plan: RunPlan) -> RunInputs:
     """Return what the run is declared from; raises RefusedError with every reason at once."""
-    profile, volume = request.profile, request.volume_path
+    profile, volume = request.profile, request.volume
     snapshot = take_snapshot(
-        plan, profile, volume_path=volume, secret_names=request.settings.env_names
+        plan,
+        profile,
+        volume_path=volume,
+        requested_environments=request.body.environments,
+        secret_names=request.settings.env_names,
     )
     problems = admission.admission_problems(plan, profile=profile, snapshot=snapshot)
     if problems:
         raise RefusedError(problems, source=f"run {plan.run_id}")
     notices = [str(notice) for notice in loaded.notices]
-    notices += local_notices(loaded.config, plan)
+    notices += target_notices(loaded.config, plan, profile)
     notices += admission.admission_warnings(plan, profile, snapshot)
-    capacity = admission.capacity_problem(plan, snapshot)
-    if capacity is not None and pulumi.runtime.is_dry_run():
-        notices.append(f"capacity: {capacity}")  # a notice only: `create` is what refuses
-    runs = runs_folder(Path(volume)) if volume else Path(profile.runs_path)
+    if pulumi.runtime.is_dry_run():  # a notice only: `create` is what refuses, or the queue waits
+        capacity = admission.capacity_problem(plan, with_live_gpus(snapshot, plan, profile))
+        notices += [f"capacity: {capacity}"] if capacity is not None else []
     return RunInputs(
         plan=replace(plan, model_path=snapshot.model_path),
+        config=loaded.config,
         toml=loaded.text,
         config_keys=key_digests(loaded.text),
         profile=profile,
-        run_path=str(runs / plan.run_id),
+        run_path=_run_path(plan, profile, volume),
+        volume=volume,
+        environments=request.body.environments,
         env=request.settings.env,
+        env_names=request.settings.env_names,
         env_digest=request.settings.env_digest,
         notices=tuple(notices),
     )
+
+
+def _run_path(plan: RunPlan, profile: ClusterProfile, volume: str | None) -> str:
+    """Return the run directory: a path of this machine (local), or within the claim."""
+    if volume is None or profile.target != "local":
+        return str(Path(profile.runs_path) / plan.run_id)
+    return str(runs_folder(Path(volume)) / plan.run_id)
 
 
 def key_digests(toml: str) -> dict[str, str]:

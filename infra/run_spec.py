@@ -42,16 +42,16 @@ class RunSpecProvider(Provider):
         """Claim the run's place and open its record."""
         from runtime.run_rules import place_attempt
 
-        place_attempt(props)
-        return CreateResult(props["runId"], outs=dict(props))
+        outputs = place_attempt(props)
+        return CreateResult(props["runId"], outs={**props, **outputs})
 
     def update(self, _id: str, _olds: Props, _news: Props) -> UpdateResult:
         """End the old attempt's workloads and free its place, then begin the new attempt."""
         from runtime.run_rules import end_attempt, place_attempt
 
         end_attempt(_olds, reason=f"ended for attempt {int(_news['attempt'])}")
-        place_attempt(_news)
-        return UpdateResult(outs=dict(_news))
+        outputs = place_attempt(_news)
+        return UpdateResult(outs={**_news, **outputs})
 
     def delete(self, _id: str, _props: Props) -> None:
         """End everything that the run still owns, and write its terminal record."""
@@ -61,13 +61,19 @@ class RunSpecProvider(Provider):
 
 
 class RunSpec(Resource, module="paddock", name="RunSpec"):
-    """The identity, placement and attempt of a run."""
+    """The identity, placement and attempt of a run; on Kubernetes also its pods' image."""
 
-    def __init__(self, run_id: str, inputs: Props) -> None:
-        """Declare the run; the secret digest among `inputs` stays encrypted in the state."""
+    image: pulumi.Output[str]
+    notice: pulumi.Output[str]
+
+    def __init__(self, run_id: str, inputs: Props, *, outputs: tuple[str, ...] = ()) -> None:
+        """Declare the run; the secret digest among `inputs` stays encrypted in the state.
+
+        `outputs` name what the target's `place_attempt` returns.
+        """
         super().__init__(
             RunSpecProvider(),
             run_id,
-            inputs,
+            {**inputs, **dict.fromkeys(outputs)},
             pulumi.ResourceOptions(additional_secret_outputs=["envDigest"]),
         )

@@ -64,9 +64,10 @@ def read_profile(cluster: str) -> ClusterProfile:
     return parse_profile(_stack_output(cluster, "profile", kind="cluster"), cluster=cluster)
 
 
-def read_volume_path(volume: str) -> str:
-    """Return the folder of a local volume stack."""
-    return str(_stack_output(volume, "path", kind="volume"))
+def read_volume(volume: str, *, target: str) -> str:
+    """Return what a volume stack holds: a folder (local), or the name of a claim (kubernetes)."""
+    output = "path" if target == "local" else "claim"
+    return str(_stack_output(volume, output, kind="volume"))
 
 
 def _stack_output(stack: str, output: str, *, kind: str) -> Any:  # noqa: ANN401 - a JSON value

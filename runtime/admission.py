@@ -100,8 +100,10 @@ def capacity_problem(plan: RunPlan, snapshot: Snapshot) -> Problem | None:
     free = snapshot.num_free_gpus.get(gpu_type, 0)
     if free >= plan.num_gpus:
         return None
+    is_local = plan.target == "local"
     return Problem(
-        message=f"needs {plan.num_gpus} {gpu_type} slots, {free} are free now",
-        fix="wait for a run to end, or stop one",
+        message=f"needs {plan.num_gpus} {gpu_type} {'slots' if is_local else 'GPUs'}, "
+        f"{free} are free now",
+        fix="wait for a run to end, or stop one" if is_local else "it waits for its turn",
         code=Code.CAPACITY,
     )

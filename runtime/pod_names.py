@@ -12,6 +12,9 @@ from runtime.launch.components import Component
 LABEL_REPLICATED_JOB = f"{naming.LABEL_PREFIX}/replicated-job"
 LABEL_JOB_INDEX = f"{naming.LABEL_PREFIX}/job-index"
 LABEL_RECORD = f"{naming.LABEL_PREFIX}/record"
+LABEL_NAMESPACE = f"{naming.LABEL_PREFIX}/namespace"
+"""On what has no namespace of its own: two namespaces may have a run of one id."""
+
 JOB_SET_JOB_INDEX = "jobset.sigs.k8s.io/job-index"
 """The label by which JobSet tells a pod the number of its Job."""
 

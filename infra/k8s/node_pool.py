@@ -15,9 +15,6 @@ from runtime.cluster import NodeClass
 from runtime.gpus import GPU_TYPES
 
 API_VERSION = "karpenter.sh/v1"
-LABEL_NAMESPACE = f"{naming.LABEL_PREFIX}/namespace"
-"""A NodePool has no namespace of its own, and two namespaces may have a run of one id."""
-
 EMPTY_NODES_STAY = "1m"
 _AWS = "karpenter.k8s.aws"
 
@@ -31,7 +28,7 @@ def run_node_pool(placed: PlacedRun) -> Manifest:
         "kind": "NodePool",
         "metadata": {
             "name": pod_names.node_pool_name(placed.namespace, run_id),
-            "labels": placed.labels() | {LABEL_NAMESPACE: placed.namespace},
+            "labels": placed.labels() | {pod_names.LABEL_NAMESPACE: placed.namespace},
         },
         "spec": {
             "limits": {GPU: str(_max_gpus(placed))},

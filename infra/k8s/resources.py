@@ -6,6 +6,7 @@ resource is told by their apiVersion and kind, for built-in kinds and custom one
 """
 
 from collections.abc import Mapping
+from importlib import metadata
 from typing import Any
 
 import pulumi
@@ -30,10 +31,16 @@ def type_token(manifest: Manifest) -> str:
 
 
 def make_provider(name: str, connection: KubernetesConnection) -> pulumi.ProviderResource:
-    """Return the provider of a stack: the only one, handed to every object."""
-    import pulumi_kubernetes  # late: stacks of other targets do without
+    """Return the provider of a stack: the only one, handed to every object.
 
-    # an object that somebody else made is never taken over in silence
-    return pulumi_kubernetes.Provider(
-        name, context=connection.context, namespace=connection.namespace
-    )
+    By its package's name and version: importing pulumi_kubernetes would cost every `up` a quarter
+    of a second. An object that somebody else made is never taken over in silence.
+    """
+    settings = {
+        "context": connection.context,
+        "namespace": connection.namespace,
+        # its table of removed versions knows groups only, and takes a new v1beta1 for an old one
+        "suppressDeprecationWarnings": "true",
+    }
+    opts = pulumi.ResourceOptions(version=metadata.version("pulumi-kubernetes"))
+    return pulumi.ProviderResource("kubernetes", name, settings, opts)

@@ -23,9 +23,8 @@ from runtime.config import DispatchFlags, LoadedConfig, read_config_file
 from runtime.config.json_schema import json_schema
 from runtime.control import stacks
 from runtime.errors import NotFoundError, RefusedError
-from runtime.launch.split import local_notices
-from runtime.launch.wiring import pod_notices
-from runtime.observe.snapshot import take_snapshot
+from runtime.launch.notices import target_notices
+from runtime.observe.snapshot import take_snapshot, with_live_gpus
 from runtime.plan import RunPlan, build_plan
 from runtime.plan_report import component_rows, plan_report, price_text
 from runtime.secret_rules import read_env_file, read_env_flags, secret_problems
@@ -74,12 +73,15 @@ def plan(
             requested_environments=environment or (),
             secret_names=frozenset(values),
         )
+        snapshot = with_live_gpus(snapshot, made, profile)
     problems = secret_problems(values) + admission.admission_problems(
         made, profile=profile, snapshot=snapshot, max_gpus=max_gpus
     )
     if problems:
         raise RefusedError(problems, source=str(toml))
-    notices = _notices(loaded, made) + admission.admission_warnings(made, profile, snapshot)
+    notices = _notices(loaded, made, profile) + admission.admission_warnings(
+        made, profile, snapshot
+    )
     if snapshot is not None:
         made = replace(made, model_path=snapshot.model_path)
         full = admission.capacity_problem(made, snapshot)
@@ -127,11 +129,9 @@ def _volume_path(volume: str | None, profile: ClusterProfile | None) -> str | No
     return str(stacks.outputs(project, volume).get("path", volume))
 
 
-def _notices(loaded: LoadedConfig, made: RunPlan) -> list[str]:
+def _notices(loaded: LoadedConfig, made: RunPlan, profile: ClusterProfile | None) -> list[str]:
     found = [f"{notice.path}: {notice.message}".lstrip(": ") for notice in loaded.notices]
-    if made.target == "local":
-        return found + list(local_notices(loaded.config, made))
-    return found + pod_notices(loaded.config, made)
+    return found + target_notices(loaded.config, made, profile)
 
 
 def _print_plan(made: RunPlan, report: dict[str, Any]) -> None:

@@ -1,15 +1,22 @@
 """Snapshot: what exists right now on a cluster, for admission to judge a plan by."""
 
-from collections.abc import Iterable
+import contextlib
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from runtime import models
-from runtime.cluster import ClusterProfile, LocalConnection
+from runtime.cluster import ClusterProfile, KubernetesConnection, LocalConnection
+from runtime.errors import PaddockError
 from runtime.launch.local import TASKSETS
 from runtime.local_state import LocalRun
 from runtime.plan import RunPlan
 from runtime.situation import Snapshot
 from runtime.supervisor_client import capacity
+
+if TYPE_CHECKING:
+    from runtime.kubernetes_api import KubernetesApi
 
 
 def take_snapshot(
@@ -22,7 +29,7 @@ def take_snapshot(
 ) -> Snapshot:
     """Return the snapshot that a plan is admitted on; the run's own slots count as free.
 
-    That of a cluster of nodes is its profile: what is free there is known when pods are queued.
+    Of a cluster of nodes it counts every GPU as free: `with_live_gpus` looks which are.
     """
     connection = profile.connection
     if isinstance(connection, LocalConnection):
@@ -30,7 +37,7 @@ def take_snapshot(
         model, tasksets = str(found) if found else None, installed_tasksets()
         num_free = _num_free(plan, profile, connection)
     else:
-        model = _model_of_profile(plan, profile, has_volume=volume_path is not None)
+        model = _model_of_cluster(plan, profile, has_volume=volume_path is not None)
         tasksets = frozenset(profile.environments)
         num_free = {offer.name: offer.num_gpus for offer in profile.gpus}
     return Snapshot(
@@ -40,6 +47,25 @@ def take_snapshot(
         requested_environments=tuple(requested_environments),
         secret_names=secret_names,
     )
+
+
+def with_live_gpus(snapshot: Snapshot, plan: RunPlan, profile: ClusterProfile) -> Snapshot:
+    """Return the snapshot with the GPUs that are free right now on a cluster of nodes.
+
+    Pods of the run itself do not count. The snapshot stays as it is where the cluster does not
+    answer or may not be looked at: this is for a notice, never for a refusal.
+    """
+    if isinstance(profile.connection, LocalConnection):
+        return snapshot
+    from runtime.observe.kubernetes.headroom import free_by_type, read_headroom
+
+    offer = profile.kubernetes
+    tolerations = offer.tolerations if offer is not None else ()
+    with contextlib.suppress(PaddockError), _open_api(profile) as api:
+        rooms = read_headroom(api, tolerations=tolerations, ignored_run=plan.run_id)
+        free = {one.name: 0 for one in profile.gpus} | free_by_type(rooms)
+        return replace(snapshot, num_free_gpus=free)
+    return snapshot
 
 
 def installed_tasksets() -> frozenset[str]:
@@ -61,7 +87,29 @@ def _num_free(
     return {offer.name: free for offer in profile.gpus}
 
 
-def _model_of_profile(plan: RunPlan, profile: ClusterProfile, *, has_volume: bool) -> str | None:
-    """Return the model's name where it is cached or on the run's volume, which pods will mount."""
+def _model_of_cluster(plan: RunPlan, profile: ClusterProfile, *, has_volume: bool) -> str | None:
+    """Return the model's name where it is cached or on the run's volume, which pods will mount.
+
+    The profile is as old as the cluster stack's last `up`; models are added in between.
+    """
     on_volume = f"{plan.model}/".startswith("/volume/") and (has_volume or plan.volume is not None)
-    return plan.model if on_volume or plan.model in profile.models else None
+    if on_volume or plan.model in profile.models:
+        return plan.model
+    if plan.model.startswith("/") or profile.kubernetes is None:
+        return None
+    if profile.kubernetes.models_claim is None:
+        return None
+    from runtime.kubernetes_models import cached_models
+
+    with contextlib.suppress(PaddockError), _open_api(profile) as api:
+        return plan.model if plan.model in cached_models(api) else None
+    return None
+
+
+@contextlib.contextmanager
+def _open_api(profile: ClusterProfile) -> "Iterator[KubernetesApi]":
+    from runtime.kubernetes_api import KubernetesApi
+
+    assert isinstance(profile.connection, KubernetesConnection), "a cluster of nodes"
+    with contextlib.closing(KubernetesApi.connect(profile.connection)) as api:
+        yield api

@@ -1,0 +1,31 @@
+"""What a target does differently from what a run's file says, one sentence each. Pure.
+
+Printed by `paddock plan` and by the run stack, and kept as an output of the stack.
+"""
+
+from runtime.cluster import ClusterProfile
+from runtime.config import RLConfig
+from runtime.launch.pods import process_notice
+from runtime.launch.split import local_notices
+from runtime.launch.wiring import pod_notices
+from runtime.plan import RunPlan
+from runtime.pod_transport import gang_notices, transport_notices
+
+
+def target_notices(
+    config: RLConfig, plan: RunPlan, profile: ClusterProfile | None = None
+) -> list[str]:
+    """Return the notices of a plan on its cluster; without one, what holds on any Kubernetes."""
+    if plan.target == "local":
+        return list(local_notices(config, plan))
+    found = pod_notices(config, plan)
+    if profile is None:
+        return found
+    offer = profile.kubernetes
+    number = offer.num_processes_per_node if offer is not None else None
+    return [
+        *found,
+        *transport_notices(plan, profile),
+        *gang_notices(plan, profile),
+        *([process_notice(number)] if number is not None else []),
+    ]
