@@ -11,6 +11,7 @@ import sys
 import typer
 
 from runtime.commands import demo, doctor, follow, headroom, models, plan, reconcile, stack
+from runtime.commands.admin import keys, users, wallets
 from runtime.errors import PaddockError, ProblemsError
 
 app = typer.Typer(
@@ -36,6 +37,10 @@ for name, command in {
     app.command(name)(command)
 app.add_typer(stack.stack_app, name="stack")
 app.add_typer(models.models_app, name="models")
+app.add_typer(users.user_app, name="user")
+app.add_typer(users.team_app, name="team")
+app.add_typer(keys.key_app, name="key")
+app.add_typer(wallets.wallet_app, name="wallet")
 
 
 def main() -> None:

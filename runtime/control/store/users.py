@@ -24,7 +24,7 @@ def add_user(
         name=name,
         email=email.strip().lower(),
         is_admin=is_admin,
-        slug=slug or naming.slug(name),
+        slug=naming.slug(slug or name),
     )
     row = insert(connection, users).values(
         user_id=user.user_id,
@@ -67,7 +67,7 @@ def list_users(connection: Connection) -> list[User]:
 
 def add_team(connection: Connection, *, name: str, slug: str = "") -> Team:
     """Make a team without members; raises ConflictError when the slug is taken."""
-    team = Team(team_id=_new_id(), name=name, slug=slug or naming.slug(name))
+    team = Team(team_id=_new_id(), name=name, slug=naming.slug(slug or name))
     row = insert(connection, teams).values(
         team_id=team.team_id, name=team.name, slug=team.slug, created_at=now()
     )

@@ -1,0 +1,85 @@
+"""Which database an admin command works on, and its transactions.
+
+The store is imported when a command runs: its libraries come with the extra `server`, and the other
+commands start without them.
+"""
+
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.markup import escape
+from rich.table import Table
+
+from runtime.commands.session import console
+from runtime.errors import Problem, SettingsError, SetupError
+
+if TYPE_CHECKING:
+    from sqlalchemy import Connection
+
+    from runtime.control.store.store import Store
+
+VARIABLE = "PADDOCK_DATABASE"
+
+DatabaseOption = Annotated[
+    str | None,
+    typer.Option(help=f"URL of the database; default: {VARIABLE}, else control.db in PADDOCK_HOME"),
+]
+
+
+@contextmanager
+def reading(database: str | None) -> Iterator["Connection"]:
+    """Yield a connection for reading."""
+    with _opened(database) as store, store.read() as connection:
+        yield connection
+
+
+@contextmanager
+def writing(database: str | None) -> Iterator["Connection"]:
+    """Yield a connection whose writes are kept when the block ends well."""
+    with _opened(database) as store, store.write() as connection:
+        yield connection
+
+
+def choose_url(database: str | None, environ: Mapping[str, str]) -> str | None:
+    """Return the URL of the flag or of the environment, None where neither names one.
+
+    Raises SettingsError for a flag with a password, which every process list shows.
+    """
+    if database is None:
+        return environ.get(VARIABLE) or None
+    from runtime.control.store.store import read_url
+
+    if read_url(database).password is not None:
+        problem = Problem(
+            loc=("database",),
+            message="holds a password, and arguments are visible to every user of this machine",
+            fix=f"set {VARIABLE}, or keep the password in ~/.pgpass",
+        )
+        raise SettingsError([problem], source="database")
+    return database
+
+
+def print_table(columns: list[str], rows: list[list[str]]) -> None:
+    """Print rows under their headings."""
+    table = Table(*columns, box=None, pad_edge=False)
+    for row in rows:
+        table.add_row(*map(escape, row))  # a name may hold brackets, which rich reads as markup
+    console().print(table)
+
+
+@contextmanager
+def _opened(database: str | None) -> Iterator["Store"]:
+    try:
+        from runtime.control.store.store import default_url, open_store
+    except ModuleNotFoundError as error:
+        raise SetupError(
+            f"the control plane needs {error.name}: install paddock with its extra `server`"
+        ) from None
+    store = open_store(choose_url(database, os.environ) or default_url())
+    try:
+        yield store
+    finally:
+        store.close()
