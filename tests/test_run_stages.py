@@ -29,6 +29,7 @@ def chosen(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[Stage]:
     monkeypatch.setattr(run_stages, "WAVES", ((("one",), ("two",)), (("three",),)))
     monkeypatch.setattr(run_stages, "LOGS", tmp_path / "logs")
     monkeypatch.delenv(run_stages.SKIP_VARIABLE, raising=False)
+    monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")  # a pytest in each test: be quick
     return found
 
 

@@ -71,6 +71,7 @@ def install() -> int:
 
 
 def find_layout() -> Layout:
+    """Return the pieces of the checkout that this module lies in."""
     environment = dict(os.environ)
     environment.setdefault("HOME", str(Path.home()))  # Go and uv derive their caches from it
     environment.setdefault("UV_SYSTEM_CERTS", "true")  # a company's proxy is known to the system
