@@ -208,7 +208,7 @@ class FilesServer(ThreadingHTTPServer):
 
 
 class _Handler(BaseHTTPRequestHandler):
-    server: FilesServer
+    server: FilesServer  # type: ignore[assignment] # socketserver hands it its own server
     protocol_version = "HTTP/1.1"
     timeout = _IDLE_S
     _has_begun = False
