@@ -15,13 +15,18 @@ from collections.abc import Iterable
 from pathlib import Path
 
 FOLDER = Path("/paddock/packages")
+NO_INSTALLER = 127  # as a shell says it
 
 
 def install(specs: list[str], folder: Path) -> int:
     """Install the requirement specs as they are written; return the installer's exit code."""
     where = ("--no-cache", "--python", sys.executable, "--target", str(folder))
     argv = ["uv", "pip", "install", *where, "--", *specs]
-    return subprocess.run(argv, check=False).returncode
+    try:
+        return subprocess.run(argv, check=False).returncode
+    except FileNotFoundError:
+        sys.stderr.write("the image has no uv, which installs environments: use one that has it\n")
+        return NO_INSTALLER
 
 
 def leave_out_known(folder: Path, known: dict[str, str]) -> list[str]:

@@ -79,3 +79,12 @@ def test_a_failed_installation_has_its_exit_code(
     assert code == 3
     words = (bin_path / "uv.argv").read_text().splitlines()
     assert words[-3:] == ["--", "math-env==1.0", "-r/etc/passwd"]
+
+
+def test_an_image_without_an_installer_is_named_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+
+    assert install(["math-env"], tmp_path) == 127
+    assert "no uv" in capsys.readouterr().err
