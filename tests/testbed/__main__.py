@@ -9,6 +9,7 @@ from runtime.errors import SetupError
 from tests.testbed import layout, lifecycle
 from tests.testbed.layout import KUBECONFIG_VARIABLE
 from tests.testbed.programs import build_programs
+from toolchain.progress import say
 
 INTERRUPTED_EXIT_CODE = 130  # as a shell says it
 
@@ -40,7 +41,8 @@ def _build() -> int:
 def _start() -> int:
     if _is_replaced():
         return 0
-    lifecycle.start()
+    testbed, _ = lifecycle.start()
+    say(lifecycle.TOPIC, f"its kubectl is {testbed.programs.find('kubectl')}")
     print(f"export KUBECONFIG={layout.KUBECONFIG}")
     return 0
 

@@ -5,6 +5,7 @@ need what only the testbed can do are skipped, and say so.
 """
 
 import os
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -13,6 +14,7 @@ import pytest
 from tests.testbed import lifecycle
 from tests.testbed.cluster import Cluster, Testbed
 from tests.testbed.layout import KUBECONFIG_VARIABLE
+from tests.testbed.programs import build_programs
 
 
 @pytest.fixture(scope="session")
@@ -20,7 +22,7 @@ def cluster() -> Iterator[Cluster]:
     """Return the user's cluster, else the testbed; one that was started here is stopped."""
     own = os.environ.get(KUBECONFIG_VARIABLE)
     if own:
-        yield Cluster(kubeconfig=Path(own))
+        yield Cluster(kubeconfig=Path(own), kubectl=_find_kubectl())
         return
     testbed, is_ours = lifecycle.start()
     yield testbed
@@ -42,3 +44,8 @@ def namespace(cluster: Cluster) -> Iterator[str]:
     name = cluster.make_namespace()
     yield name
     cluster.delete_namespace(name)
+
+
+def _find_kubectl() -> str:
+    found = shutil.which("kubectl")
+    return found or build_programs().find("kubectl")

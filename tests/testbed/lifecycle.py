@@ -12,7 +12,7 @@ from pathlib import Path
 from runtime.errors import SetupError
 from tests.testbed import control_plane, layout, node
 from tests.testbed.cluster import Testbed
-from tests.testbed.daemons import find_daemon, known_daemons, wait_for_ports
+from tests.testbed.daemons import find_daemon, known_daemons, log_tail, wait_for_ports
 from tests.testbed.image import pause_image, prime_rl_image
 from tests.testbed.programs import (
     Programs,
@@ -144,14 +144,23 @@ def _start(programs: Programs) -> Testbed:
     control_plane.wait_for_api_server()
     control_plane.write_kubeconfigs()
     control_plane.start_controllers(programs)
+    node.reserve_hugepages()
     node.start_kubelet(programs)
     node.start_services(programs)
     testbed = Testbed(kubeconfig=layout.KUBECONFIG, programs=programs)
     testbed.declare_storage()
     testbed.wait_until_ready()
+    _check_daemons()
     _write_state(programs, image_digest=image.digest)
     say(TOPIC, f"ready in {time.monotonic() - started:.1f} s")
     return testbed
+
+
+def _check_daemons() -> None:
+    """Raise SetupError when a program has ended: nobody waits for the name server."""
+    for name in DAEMONS:
+        if find_daemon(name) is None:
+            raise SetupError(f"{name} ended:\n{log_tail(name)}")
 
 
 def _write_state(programs: Programs, *, image_digest: str) -> None:

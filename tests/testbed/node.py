@@ -13,6 +13,9 @@ from tests.testbed.image import Image, add_mounts, mounted_folders
 from tests.testbed.programs import Programs
 
 CONTAINERD, KUBELET, PROXY, NAME_SERVER = "containerd", "kubelet", "kube-proxy", "coredns"
+NUM_HUGEPAGES = 128  # of 2 MiB
+_HUGEPAGES = Path("/proc/sys/vm/nr_hugepages")
+_HUGEPAGES_BEFORE = layout.DATA / "hugepages-before"
 # From pods to the API server on the loopback, whose Service has no endpoints.
 API_RULE = (
     *("PREROUTING", "-i", layout.BRIDGE, "-d", layout.KUBERNETES_SERVICE, "-p", "tcp"),
@@ -30,6 +33,19 @@ def make_network() -> None:
     Path(f"/proc/sys/net/ipv4/conf/{layout.BRIDGE}/route_localnet").write_text("1")
     Path("/proc/sys/net/ipv4/ip_forward").write_text("1")
     run("iptables", "--wait", "--table", "nat", "--insert", *API_RULE)
+
+
+def reserve_hugepages() -> None:
+    """Set memory aside for huge pages, as GPU nodes do; the machine may have room for fewer."""
+    _HUGEPAGES_BEFORE.write_text(_HUGEPAGES.read_text())
+    if int(_HUGEPAGES.read_text()) < NUM_HUGEPAGES:
+        _HUGEPAGES.write_text(str(NUM_HUGEPAGES))
+
+
+def release_hugepages() -> None:
+    """Give the memory back that was set aside."""
+    if _HUGEPAGES_BEFORE.exists():
+        _HUGEPAGES.write_text(_HUGEPAGES_BEFORE.read_text())
 
 
 def start_containerd(programs: Programs) -> None:

@@ -9,8 +9,8 @@ from pathlib import Path
 from runtime.errors import SetupError
 from runtime.processes import ProcessId, end_processes, identify
 from tests.testbed import layout
-from tests.testbed.daemons import PIDS, kill_daemon, known_daemons, stop_daemon
-from tests.testbed.node import API_RULE, CONTAINERD, KUBELET, PROXY
+from tests.testbed.daemons import kill_daemon, known_daemons, stop_daemon
+from tests.testbed.node import API_RULE, CONTAINERD, KUBELET, PROXY, release_hugepages
 from tests.testbed.programs import Programs
 
 CGROUPS = Path("/sys/fs/cgroup")
@@ -31,6 +31,7 @@ def remove_all(programs: Programs | None) -> None:
     _remove_network(programs)
     _unmount_all()
     _remove_cgroups()
+    release_hugepages()
     for link in layout.CONTAINER_LOG_LINKS.glob("*.log"):
         if link.is_symlink() and str(link.readlink()).startswith(str(layout.DATA)):
             link.unlink()
@@ -43,7 +44,8 @@ def remove_all(programs: Programs | None) -> None:
 
 def is_there() -> bool:
     """Tell whether something of a testbed is left."""
-    return layout.DATA.exists() or layout.RUN.exists() or PIDS.exists()
+    bridge = Path("/sys/class/net", layout.BRIDGE)
+    return any(path.exists() for path in (layout.DATA, layout.RUN, bridge))
 
 
 def _end_containers() -> None:
