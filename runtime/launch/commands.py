@@ -64,7 +64,12 @@ _COMMON = {
 }
 _OF_ROLE: Mapping[str, Mapping[str, str]] = {
     naming.TRAINER: {"PYTORCH_CUDA_ALLOC_CONF": "expandable_segments:True"},
-    naming.INFERENCE: {"PYTORCH_CUDA_ALLOC_CONF": "expandable_segments:False"},
+    naming.INFERENCE: {
+        "PYTORCH_CUDA_ALLOC_CONF": "expandable_segments:False",
+        "VLLM_WORKER_MULTIPROC_METHOD": "spawn",
+        "VLLM_ENGINE_READY_TIMEOUT_S": "4200",
+        "UCX_TLS": "all",
+    },
 }
 
 
@@ -136,8 +141,8 @@ def _trainer_argv(component: Component, site: Site, *, config: str) -> tuple[str
         "--role=trainer",
         f"--nnodes={component.role.num_pods}",
         f"--nproc-per-node={component.role.gpus_per_pod}",
-        # Static, as in prime-rl's own launcher: c10d deals the ranks anew, and the weights leave from
-        # the pod that has rank 0.
+        # Static, as in prime-rl's own launcher: c10d deals the ranks anew, and the weights leave
+        # from the pod that has rank 0.
         f"--node-rank={component.pod}",
         "--rdzv-backend=static",
         f"--rdzv-endpoint={rdzv.host}:{rdzv.port}",
