@@ -7,7 +7,7 @@ from pydantic import Field
 from runtime.control.readings import Identity
 from runtime.control.requests import FeedbackNote
 from runtime.control.wire.model import Request, SnakeAnswer, Text
-from runtime.control.wire.texts import without_markup
+from runtime.control.wire.texts import sound, without_markup
 
 
 class TeamView(SnakeAnswer):
@@ -61,4 +61,5 @@ class FeedbackBody(Request):
 
     def to_note(self) -> FeedbackNote:
         """Return the note."""
-        return FeedbackNote(message=self.message, category=self.category, run_id=self.run_id)
+        message = sound(self.message).replace("\0", "")  # no database takes a NUL
+        return FeedbackNote(message=message, category=self.category, run_id=self.run_id)

@@ -6,7 +6,7 @@ from pydantic import AfterValidator, Field, JsonValue
 
 from runtime.control.requests import CreateVolume
 from runtime.control.values import User, Volume
-from runtime.control.wire.model import Answer, Request, Text, Utc
+from runtime.control.wire.model import Answer, Request, Text
 from runtime.control.wire.texts import without_markup
 
 DEFAULT_SIZE = "5Ti"
@@ -70,7 +70,8 @@ class VolumeView(Answer):
     created_by: str
     created_by_name: str | None
     created_by_email: str | None
-    created_at: Utc
+    created_at: str
+    """Shown as it is, so to the second."""
     reason: str
 
     @classmethod
@@ -86,7 +87,7 @@ class VolumeView(Answer):
             created_by=volume.user_id,
             created_by_name=without_markup(maker.name) if maker else None,
             created_by_email=without_markup(maker.email) if maker else None,
-            created_at=volume.created_at,
+            created_at=volume.created_at.strftime("%Y-%m-%dT%H:%M:%SZ"),
             reason=without_markup(volume.reason),
         )
 

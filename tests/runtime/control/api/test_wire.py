@@ -1,0 +1,66 @@
+"""Texts, facts and dates as they go over the wire."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pydantic import JsonValue
+
+from runtime.control.requests import CreateRun
+from runtime.control.wire.config_text import config_text
+from runtime.control.wire.run_facts import RunFacts, run_facts
+from runtime.control.wire.texts import sound, sound_json, without_markup
+from runtime.control.wire.volumes import is_volume_name
+from tests.runtime.control.api.fakes import seed_config
+
+
+@given(text=st.text())
+def test_a_sound_text_can_be_sent(text: str) -> None:
+    found = sound(text + "\ud800")
+
+    assert found.encode("utf-8")
+    assert sound(found) == found
+
+
+@given(text=st.text(alphabet="[]/a\\ "))
+def test_no_text_is_markup(text: str) -> None:
+    found = without_markup(text)
+
+    assert "[" not in found
+    assert not found.endswith("\\")
+
+
+def test_what_json_cannot_say_becomes_null() -> None:
+    rows: JsonValue = {"a": [float("nan"), float("-inf"), 1.5], "b": {"c\ud800": "x"}}
+
+    assert sound_json(rows) == {"a": [None, None, 1.5], "b": {"c\ufffd": "x"}}
+
+
+def test_facts_know_the_hosted_and_the_native_spelling() -> None:
+    hosted = run_facts(config_text(seed_config()))
+    native = run_facts("[orchestrator]\ngroup_size = 8\n[monitors.wandb]\nproject = 'p'\n")
+
+    assert hosted == RunFacts(
+        batch_size=64, group_size=8, seq_len=2048, max_tokens=512, learning_rate=3e-6
+    )
+    assert native == RunFacts(group_size=8, wandb_project="p")
+
+
+@pytest.mark.parametrize("text", ["", "not toml", "seq_len = true\n[trainer]\noptim = 3\n"])
+def test_a_config_without_facts_has_none(text: str) -> None:
+    assert run_facts(text) == RunFacts()
+
+
+def test_a_request_is_told_apart_without_its_secrets() -> None:
+    request = CreateRun(config_text="a", secrets={"K": "one"})
+
+    assert request.digest == CreateRun(config_text="a", secrets={"K": "two"}).digest
+    assert request.digest != CreateRun(config_text="b", secrets={"K": "one"}).digest
+    assert "one" not in repr(request)
+
+
+@pytest.mark.parametrize(
+    ("name", "is_one"),
+    [("a", True), ("vol-1", True), ("1", True), ("", False), ("-a", False), ("a.b", False)],
+)
+def test_volume_names(name: str, is_one: bool) -> None:
+    assert is_volume_name(name) is is_one
