@@ -5,6 +5,7 @@ own, since the clocks of several replicas differ.
 """
 
 import json
+import re
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from typing import Any, TypeVar
@@ -28,6 +29,7 @@ from sqlalchemy.sql.functions import FunctionElement
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 MICROSECOND = timedelta(microseconds=1)
+_UNSTORABLE = re.compile("[\0\ud800-\udfff]")
 
 E = TypeVar("E", bound=StrEnum)
 
@@ -47,6 +49,21 @@ class Time(TypeDecorator[datetime]):
         return None if value is None else EPOCH + value * MICROSECOND
 
 
+class SafeText(TypeDecorator[str]):
+    """Text that both databases take: no NUL, which Postgres refuses, and no half of a surrogate.
+
+    Either becomes U+FFFD. So a log line with a NUL can be a reason, and an id with one is found
+    nowhere, instead of failing the statement.
+    """
+
+    impl = Text
+    cache_ok = True
+
+    def process_bind_param(self, value: str | None, dialect: Dialect) -> str | None:
+        """Return the text that is stored."""
+        return None if value is None else _UNSTORABLE.sub("\ufffd", value)
+
+
 class Json(TypeDecorator[Any]):  # Any: a JSON value of whatever shape its column has
     """A JSON value as text; key order is kept, so that it is given back as it was."""
 
@@ -55,7 +72,7 @@ class Json(TypeDecorator[Any]):  # Any: a JSON value of whatever shape its colum
 
     def process_bind_param(self, value: object, dialect: Dialect) -> str | None:
         """Return the text that is stored."""
-        return None if value is None else json.dumps(value, ensure_ascii=False)
+        return None if value is None else json.dumps(value)
 
     def process_result_value(self, value: str | None, dialect: Dialect) -> object:
         """Return the value that was stored."""

@@ -64,16 +64,26 @@ class Store:
 
     @contextmanager
     def read(self) -> Iterator[Connection]:
-        """Yield a connection for reading."""
-        with self.engine.connect() as connection, connection.begin():
+        """Yield a connection for reading; the database refuses its writes."""
+        options = {"postgresql_readonly": True} if self.is_shared else {}
+        with self.engine.connect().execution_options(**options) as connection, connection.begin():
             yield connection
 
     @contextmanager
     def write(self) -> Iterator[Connection]:
         """Yield a connection whose writes are kept when the block ends well, else undone."""
-        # threads of one process queue here: SQLite's own waiting is by sleeping, and not fair
-        with nullcontext() if self.is_shared else self._writer, _writing(self.engine) as connection:
+        with nullcontext() if self.is_shared else self._turn(), _writing(self.engine) as connection:
             yield connection
+
+    @contextmanager
+    def _turn(self) -> Iterator[None]:
+        # threads of one process queue here: SQLite's own waiting is by sleeping, and not fair
+        if not self._writer.acquire(timeout=BUSY_TIMEOUT_S):
+            raise StoreError(f"{self.name}: somebody has been writing for {BUSY_TIMEOUT_S:.0f} s")
+        try:
+            yield
+        finally:
+            self._writer.release()
 
     def check(self) -> None:
         """Raise StoreError where the database does not answer; for /readyz."""
@@ -177,6 +187,7 @@ def _set_up_sqlite(connection: sqlite3.Connection, record: object) -> None:
 
 def _begin_sqlite(connection: Connection) -> None:
     is_writing = connection.get_execution_options().get(_WRITES, False)
+    connection.exec_driver_sql(f"PRAGMA query_only = {'OFF' if is_writing else 'ON'}")
     connection.exec_driver_sql("BEGIN IMMEDIATE" if is_writing else "BEGIN")
 
 

@@ -15,11 +15,10 @@ from sqlalchemy import (
     Integer,
     MetaData,
     Table,
-    Text,
     UniqueConstraint,
 )
 
-from runtime.control.store.columns import Json, Time, Word
+from runtime.control.store.columns import Json, SafeText, Time, Word
 from runtime.control.values import EntryKind, VolumeStatus, Wish
 from runtime.states import Capture, RunState, Teardown
 
@@ -37,7 +36,7 @@ _SERIAL = BigInteger().with_variant(Integer(), "sqlite")
 
 
 def _text(name: str, *, is_unique: bool = False) -> Column[str]:
-    return Column(name, Text(), nullable=False, unique=is_unique or None)
+    return Column(name, SafeText(), nullable=False, unique=is_unique or None)
 
 
 def _time(name: str, *, is_optional: bool = False) -> Column[Any]:  # Any: a Time is a datetime
@@ -45,25 +44,25 @@ def _time(name: str, *, is_optional: bool = False) -> Column[Any]:  # Any: a Tim
 
 
 def _user_id() -> Column[str]:
-    return Column("user_id", Text(), ForeignKey("users.user_id"), nullable=False)
+    return Column("user_id", SafeText(), ForeignKey("users.user_id"), nullable=False)
 
 
 def _team_id() -> Column[str | None]:
-    return Column("team_id", Text(), ForeignKey("teams.team_id"))
+    return Column("team_id", SafeText(), ForeignKey("teams.team_id"))
 
 
 def _run_id(*, is_key: bool = False) -> Column[str]:
     run = ForeignKey("runs.run_id")
-    return Column("run_id", Text(), run, nullable=False, primary_key=is_key)
+    return Column("run_id", SafeText(), run, nullable=False, primary_key=is_key)
 
 
-facts = Table("facts", metadata, Column("name", Text(), primary_key=True), _text("value"))
+facts = Table("facts", metadata, Column("name", SafeText(), primary_key=True), _text("value"))
 """What is true of the database as a whole: the control plane's id."""
 
 users = Table(
     "users",
     metadata,
-    Column("user_id", Text(), primary_key=True),
+    Column("user_id", SafeText(), primary_key=True),
     _text("name"),
     _text("email", is_unique=True),
     Column("is_admin", Boolean(), nullable=False),
@@ -74,7 +73,7 @@ users = Table(
 teams = Table(
     "teams",
     metadata,
-    Column("team_id", Text(), primary_key=True),
+    Column("team_id", SafeText(), primary_key=True),
     _text("name"),
     _text("slug", is_unique=True),
     _time("created_at"),
@@ -83,15 +82,15 @@ teams = Table(
 members = Table(
     "members",
     metadata,
-    Column("team_id", Text(), ForeignKey("teams.team_id"), primary_key=True),
-    Column("user_id", Text(), ForeignKey("users.user_id"), primary_key=True),
+    Column("team_id", SafeText(), ForeignKey("teams.team_id"), primary_key=True),
+    Column("user_id", SafeText(), ForeignKey("users.user_id"), primary_key=True),
     Index(None, "user_id"),
 )
 
 api_keys = Table(
     "api_keys",
     metadata,
-    Column("key_id", Text(), primary_key=True),
+    Column("key_id", SafeText(), primary_key=True),
     _text("digest", is_unique=True),
     _text("prefix"),
     _text("name"),
@@ -114,7 +113,7 @@ _LISTED = ("deleted_at", "created_at", "run_id", "user_id", "team_id", "state", 
 runs = Table(
     "runs",
     metadata,
-    Column("run_id", Text(), primary_key=True),
+    Column("run_id", SafeText(), primary_key=True),
     _user_id(),
     _team_id(),
     _text("name"),
@@ -125,10 +124,10 @@ runs = Table(
     _text("plan_json"),
     Column("settings", Json(), nullable=False),
     Column("secret_names", Json(), nullable=False),
-    Column("cluster", Text()),
-    Column("gpu_type", Text()),
+    Column("cluster", SafeText()),
+    Column("gpu_type", SafeText()),
     Column("num_gpus", Integer(), nullable=False),
-    Column("max_steps", Integer()),
+    Column("max_steps", BigInteger()),
     Column("state", Word(RunState), nullable=False),
     _text("reason"),
     Column("attempt", Integer(), nullable=False),
@@ -161,8 +160,8 @@ attempts = Table(
     Column("attempt", Integer(), primary_key=True),
     Column("state", Word(RunState), nullable=False),
     _text("reason"),
-    Column("cluster", Text()),
-    Column("gpu_type", Text()),
+    Column("cluster", SafeText()),
+    Column("gpu_type", SafeText()),
     _time("created_at"),
     _time("started_at", is_optional=True),
     _time("ended_at", is_optional=True),
@@ -184,7 +183,7 @@ events = Table(
 leases = Table(
     "leases",
     metadata,
-    Column("name", Text(), primary_key=True),
+    Column("name", SafeText(), primary_key=True),
     _text("holder"),
     Column("token", BigInteger(), nullable=False),
     _time("expires_at"),
@@ -193,7 +192,7 @@ leases = Table(
 counters = Table(
     "counters",
     metadata,
-    Column("name", Text(), primary_key=True),
+    Column("name", SafeText(), primary_key=True),
     Column("value", BigInteger(), nullable=False),
 )
 
@@ -201,8 +200,8 @@ counters = Table(
 idempotency_keys = Table(
     "idempotency_keys",
     metadata,
-    Column("user_id", Text(), ForeignKey("users.user_id"), primary_key=True),
-    Column("key", Text(), primary_key=True),
+    Column("user_id", SafeText(), ForeignKey("users.user_id"), primary_key=True),
+    Column("key", SafeText(), primary_key=True),
     _text("digest"),
     _text("run_id"),
     _time("created_at"),
@@ -213,7 +212,7 @@ usage_intervals = Table(
     metadata,
     _run_id(is_key=True),
     Column("attempt", Integer(), primary_key=True),
-    Column("source", Text(), primary_key=True),
+    Column("source", SafeText(), primary_key=True),
     _text("gpu_type"),
     Column("num_gpus", Integer(), nullable=False),
     Column("price_microusd_per_gpu_hour", BigInteger(), nullable=False),
@@ -224,21 +223,21 @@ usage_intervals = Table(
 wallets = Table(
     "wallets",
     metadata,
-    Column("wallet_id", Text(), primary_key=True),
+    Column("wallet_id", SafeText(), primary_key=True),
     Column("balance_microusd", BigInteger(), nullable=False),
     Column("is_on_demand_enabled", Boolean(), nullable=False),
-    Column("max_gpus_per_run", Integer()),
+    Column("max_gpus_per_run", BigInteger()),
 )
 
 ledger = Table(
     "ledger",
     metadata,
     Column("entry_id", _SERIAL, primary_key=True, autoincrement=True),
-    Column("wallet_id", Text(), ForeignKey("wallets.wallet_id"), nullable=False),
+    Column("wallet_id", SafeText(), ForeignKey("wallets.wallet_id"), nullable=False),
     _text("key", is_unique=True),
     Column("kind", Word(EntryKind), nullable=False),
     Column("amount_microusd", BigInteger(), nullable=False),
-    Column("run_id", Text(), ForeignKey("runs.run_id")),
+    Column("run_id", SafeText(), ForeignKey("runs.run_id")),
     _text("note"),
     _time("time"),
     Index(None, "wallet_id", "entry_id"),
@@ -248,7 +247,7 @@ ledger = Table(
 volumes = Table(
     "volumes",
     metadata,
-    Column("volume_id", Text(), primary_key=True),
+    Column("volume_id", SafeText(), primary_key=True),
     _text("name"),
     _text("owner"),  # `user/<user_id>` or `team/<team_id>`: names are unique within it
     _user_id(),
@@ -265,7 +264,7 @@ volumes = Table(
 stack_files = Table(
     "stack_files",
     metadata,
-    Column("stack", Text(), primary_key=True),
+    Column("stack", SafeText(), primary_key=True),
     _text("text"),
     _time("updated_at"),
 )

@@ -14,7 +14,7 @@ import pytest
 from runtime.control.store import schema
 from runtime.control.store.store import Store, open_store
 from runtime.control.store.tables import metadata
-from tests.runtime.control.postgres import running_postgres
+from tests.runtime.control.postgres import made_database, running_postgres
 
 BOTH = ["sqlite", pytest.param("postgres", marks=pytest.mark.control)]
 SHARED = "paddock_shared"
@@ -91,13 +91,6 @@ def opened() -> Iterator[Callable[[str], Store]]:
     yield open_one
     for each in stores:
         each.close()
-
-
-def made_database(url: str, name: str) -> str:
-    """Make a database on the server, and return its name."""
-    with psycopg.connect(f"{url}/postgres", autocommit=True) as connection:
-        connection.execute(f"CREATE DATABASE {name} TEMPLATE template0")
-    return name
 
 
 def empty_database(url: str) -> None:

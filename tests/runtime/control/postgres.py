@@ -145,3 +145,10 @@ def free_port() -> int:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return probe.getsockname()[1]
+
+
+def made_database(url: str, name: str) -> str:
+    """Make a database on the server, and return its name."""
+    with psycopg.connect(f"{url}/postgres", autocommit=True) as connection:
+        connection.execute(f"CREATE DATABASE {name} TEMPLATE template0")
+    return name

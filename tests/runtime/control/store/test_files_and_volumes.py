@@ -2,17 +2,19 @@
 
 import shutil
 import stat
+import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from runtime.control.store import runs, stack_files, volumes
+from runtime.control.store import events, runs, stack_files, volumes
 from runtime.control.store.backup import back_up
 from runtime.control.store.store import Store
 from runtime.control.store.volumes import NewVolume
 from runtime.control.values import VolumeStatus
 from runtime.errors import ConflictError, StoreError
+from tests.runtime.control.postgres import find_programs, made_database
 from tests.runtime.control.store.rows import add_run, add_team, add_user
 
 CANARY = "hunter2-canary"
@@ -133,3 +135,32 @@ def test_a_backup_of_postgres_is_pg_dumps_work(
 
     with pytest.raises(StoreError, match="pg_dump --format=custom"):
         back_up(store, tmp_path / "dump")
+
+
+@pytest.mark.control
+def test_a_dump_of_postgres_can_be_restored(
+    postgres_url: str, tmp_path: Path, opened: Callable[[str], Store]
+) -> None:
+    names = [made_database(postgres_url, name) for name in ("dumped", "restored")]
+    store = opened(f"{postgres_url}/{names[0]}")
+    run = add_run(store, add_user(store))
+    with store.write() as tx:
+        events.add_event(tx, run, "notice", message="before the dump")
+    programs = find_programs()
+    dump = tmp_path / "control.dump"
+    target = f"--dbname={postgres_url}/{names[1]}"
+    for command in (
+        [programs / "pg_dump", "--format=custom", f"--file={dump}", f"{postgres_url}/{names[0]}"],
+        [programs / "pg_restore", "--exit-on-error", target, dump],
+    ):
+        subprocess.run(command, check=True, timeout=120, capture_output=True)
+
+    restored = opened(f"{postgres_url}/{names[1]}")
+
+    with restored.write() as tx:
+        assert runs.get_run(tx, run.run_id) == run
+        before = events.list_events(tx, run.run_id)
+        later = events.add_event(tx, run, "notice", message="after it")
+    assert [event.message for event in before] == ["before the dump"]
+    assert later > before[0].event_id
+    assert restored.control_plane_id == store.control_plane_id

@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 from fractions import Fraction
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from sqlalchemy.exc import DatabaseError
 
@@ -60,6 +60,7 @@ def test_an_hour_of_eight_gpus_costs_eight_times_the_price() -> None:
     assert usage.gpu_microseconds(closed, T0 + HOUR) == 8 * 3_600_000_000
 
 
+@settings(deadline=None)  # the machine may be busy
 @given(
     st.lists(
         st.tuples(

@@ -14,6 +14,7 @@ from runtime.control.store import runs
 from runtime.control.store.store import Store, default_url, open_store, read_url
 from runtime.control.store.tables import users as users_table
 from runtime.errors import SettingsError, StoreError
+from runtime.run_record import ExitDetails
 from tests.runtime.control.store.rows import add_run, add_user
 
 CANARY = "hunter2-canary"
@@ -125,6 +126,43 @@ def test_no_exception_or_log_holds_a_value(store: Store, caplog: pytest.LogCaptu
     assert CANARY not in str(failed.value)
     assert CANARY not in caplog.text
     assert CANARY not in repr(store)
+
+
+def test_a_reader_cannot_write(store: Store) -> None:
+    run = add_run(store, add_user(store))
+
+    with pytest.raises(DatabaseError), store.read() as tx:
+        runs.compare_and_set(tx, run.run_id, 1, reason="written by a reader")
+
+    with store.write() as tx:  # the same connection of the pool
+        assert runs.compare_and_set(tx, run.run_id, 1, reason="written by a writer") is not None
+
+
+def test_a_text_that_no_database_takes_fails_nothing(store: Store) -> None:
+    run = add_run(store, add_user(store))
+    details = ExitDetails(component="trainer-0", last_lines=("a\0b", "caf\u00e9"))
+
+    with store.write() as tx:
+        written = runs.compare_and_set(
+            tx, run.run_id, 1, reason="a\0b\udc80", exit_details=details, max_steps=2**40
+        )
+    with store.read() as tx:
+        assert runs.get_run(tx, "run-1\0") is None
+        assert runs.get_run(tx, "\ud800") is None
+        assert runs.get_run(tx, run.run_id) == written
+
+    assert written is not None
+    assert written.reason == "a\ufffdb\ufffd"
+    assert written.exit_details == details
+
+
+def test_a_writer_within_a_writer_is_refused(
+    sqlite_store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("runtime.control.store.store.BUSY_TIMEOUT_S", 0.05)
+
+    with pytest.raises(StoreError, match="writing"), sqlite_store.write():
+        add_user(sqlite_store)
 
 
 def test_a_reader_does_not_wait_for_a_writer(store: Store) -> None:

@@ -56,7 +56,7 @@ CREATE TABLE wallets (
     wallet_id TEXT NOT NULL,
     balance_microusd BIGINT NOT NULL,
     is_on_demand_enabled BOOLEAN NOT NULL,
-    max_gpus_per_run INTEGER,
+    max_gpus_per_run BIGINT,
     CONSTRAINT pk_wallets PRIMARY KEY (wallet_id)
 );
 CREATE TABLE api_keys (
@@ -104,7 +104,7 @@ CREATE TABLE runs (
     cluster TEXT,
     gpu_type TEXT,
     num_gpus INTEGER NOT NULL,
-    max_steps INTEGER,
+    max_steps BIGINT,
     state TEXT NOT NULL,
     reason TEXT NOT NULL,
     attempt INTEGER NOT NULL,
