@@ -30,6 +30,9 @@ _START_WITHIN_S = 1800.0
 _BAD_IMAGE_WITHIN_S = 120.0
 _BAD_IMAGE = frozenset({"ErrImagePull", "ImagePullBackOff"})
 _HOPELESS = frozenset({"InvalidImageName", "ErrImageNeverPull"})
+_PATIENCE_S = 300.0
+"""How long the API may be away while a download runs."""
+
 _OVER = frozenset({"Succeeded", "Failed"})
 
 Say = Callable[[str], None]
@@ -107,30 +110,41 @@ def _config_map(text: str) -> Manifest:
 
 
 def _follow(api: KubernetesApi, job: str, say: Say) -> str:
-    """Say what the Job's pod prints until it ends; return the commit that it fetched."""
-    pod = _started_pod(api, job, say)
-    name, num_said, commit = pod["metadata"]["name"], 0, ""
+    """Say what the Job's pod prints until it ends; return the commit that it fetched.
+
+    The download goes on while the API is away, so an outage of minutes is waited out.
+    """
+    name = _started_pod(api, job, say)["metadata"]["name"]
+    lines: list[str] = []
+    answered = time.monotonic()
     while True:
         try:
             for number, line in enumerate(_lines(api.pod_log(name, container=MAIN, follow=True))):
-                if number < num_said:
-                    continue  # said before the connection broke
-                num_said = number + 1
-                if line.startswith(RESULT):
-                    commit = str(json.loads(line.removeprefix(RESULT))["commit"])
-                else:
-                    say(line)
+                if number == len(lines):  # else said before the connection broke
+                    lines.append(line)
+                    if not line.startswith(RESULT):
+                        say(line)
+            pod = api.get("Pod", name)
         except UnreachableError as error:
+            if time.monotonic() - answered > _PATIENCE_S:
+                raise
             say(str(error))
-        found = api.get("Pod", name)
-        if found is None:
+            time.sleep(_POLL_S)
+            continue
+        answered = time.monotonic()
+        if pod is None:
             raise StackError(f"pod {name} of the download was deleted: add the model again")
-        if found["status"].get("phase") in _OVER:
-            break
+        if pod["status"].get("phase") in _OVER:
+            return _commit(pod, lines)
         time.sleep(_POLL_S)
-    if found["status"]["phase"] == "Failed" or not commit:
-        raise StackError(_ending(found))
-    return commit
+
+
+def _commit(pod: Manifest, lines: list[str]) -> str:
+    """Return the commit in the last line of a download; raises StackError for one that failed."""
+    last = next((line for line in reversed(lines) if line.startswith(RESULT)), "")
+    if pod["status"]["phase"] == "Failed" or not last:
+        raise StackError(_ending(pod))
+    return str(json.loads(last.removeprefix(RESULT))["commit"])
 
 
 def _started_pod(api: KubernetesApi, job: str, say: Say) -> Manifest:
