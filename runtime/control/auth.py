@@ -94,9 +94,14 @@ def authenticate(
 CallerDep = Annotated[Caller, Depends(authenticate)]
 
 
+def find_run(run_id: str, caller: Caller, services: Services) -> StoredRun | None:
+    """Return a run that the caller may see; no database is asked for what is no run's id."""
+    return services.runs.find(caller.user, run_id) if is_run_id(run_id) else None
+
+
 def visible_run(run_id: str, caller: CallerDep, services: ServicesDep) -> StoredRun:
     """Return a run that the caller may see. Raises NotFoundError, the same for all others."""
-    run = services.runs.find(caller.user, run_id) if is_run_id(run_id) else None
+    run = find_run(run_id, caller, services)
     if run is None:
         raise NotFoundError(RUN_NOT_FOUND)
     return run

@@ -5,7 +5,8 @@ from typing import Annotated
 
 from fastapi import APIRouter, Depends, Header
 
-from runtime.control.auth import CallerDep, RunDep, ServicesDep, limit_dispatch
+from runtime.control.auth import CallerDep, RunDep, ServicesDep, find_run, limit_dispatch
+from runtime.control.errors_http import RUN_NOT_FOUND
 from runtime.control.wire.dispatch import (
     CreateRunBody,
     DispatchedRun,
@@ -45,6 +46,8 @@ def create(
         message = "Idempotency-Key: 1 to 128 letters, digits, dots, colons, dashes or underscores"
         raise RefusedError([Problem(message=message)])
     request = body.to_request(caller.team_for(body.team_id))
+    if request.resume_from is not None and not find_run(request.resume_from, caller, services):
+        raise RefusedError([Problem(loc=("resumeFrom",), message=RUN_NOT_FOUND)])
     return DispatchedRun.of(services.dispatcher.create(caller.user, request, idempotency_key))
 
 

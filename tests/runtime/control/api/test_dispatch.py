@@ -50,6 +50,7 @@ def test_the_client_gets_an_id_a_token_and_the_price(server: ApiServer, ada: Per
 
 def test_every_field_of_the_client_reaches_the_dispatcher(server: ApiServer, ada: Person) -> None:
     team = server.team("crew", ada.user)
+    earlier = server.dispatch(ada.token)
     body = {
         "config": seed_config(),
         "name": "n",
@@ -59,7 +60,7 @@ def test_every_field_of_the_client_reaches_the_dispatcher(server: ApiServer, ada
         "volume": "vol-a",
         "wandbApiKey": "w",
         "hfToken": "h",
-        "resumeFrom": "run-1",
+        "resumeFrom": earlier,
         "normalizedConfig": {"contract_version": 4},
         "env": {"OPENAI_API_KEY": CANARY},
         "environments": ["my-env==1.2"],
@@ -68,10 +69,10 @@ def test_every_field_of_the_client_reaches_the_dispatcher(server: ApiServer, ada
     status, _ = server.ask("POST", RUNS, ada.token, json=body)
 
     assert status == 201
-    (request,) = requests_of(server)
+    request = requests_of(server)[-1]
     assert request.team_id == team.team_id
     assert (request.image_tag, request.gpu_type) == ("v0.5.1", "H100_80GB")
-    assert (request.volume, request.resume_from) == ("vol-a", "run-1")
+    assert (request.volume, request.resume_from) == ("vol-a", earlier)
     assert request.environments == ("my-env==1.2",)
     assert request.secrets == {
         "OPENAI_API_KEY": CANARY,

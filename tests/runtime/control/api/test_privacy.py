@@ -4,6 +4,7 @@ import pytest
 
 from runtime.control.store import keys
 from tests.runtime.control.api.conftest import Person
+from tests.runtime.control.api.fakes import seed_config
 from tests.runtime.control.api.server import ApiServer
 
 OF_A_RUN = [
@@ -130,3 +131,16 @@ def test_a_key_of_a_team_acts_for_the_team(server: ApiServer, ada: Person) -> No
     run_id = server.dispatch(token)
 
     assert server.stored(run_id).team_id == team.team_id
+
+
+@pytest.mark.parametrize("run_id", ["{run}", "no-such-run", "a b"])
+def test_nobody_resumes_from_a_run_of_another(
+    server: ApiServer, ada: Person, bob: Person, run_id: str
+) -> None:
+    resume_from = run_id.format(run=server.dispatch(ada.token))
+    body = {"config": seed_config(), "resumeFrom": resume_from}
+
+    status, answer = server.ask("POST", "/training/runs", bob.token, json=body)
+
+    assert (status, answer["detail"]) == (400, "resumeFrom: Run not found")
+    assert server.ask("GET", "/rft/runs", bob.token)[1]["total"] == 0
