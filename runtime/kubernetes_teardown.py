@@ -31,8 +31,8 @@ SLACK_S = 60.0
 _NODES_S = 600.0
 """A cloud's machine takes minutes to go; the node pool stays until it has."""
 
-_DEAD_NODE_S = 5.0
-"""Beyond a pod's grace period, for a node that may come back, before its pod is given up."""
+_DEAD_NODE_S = 10.0
+"""For a node that was declared dead to come back, before a pod of it is given up."""
 
 _PAUSES_S = (0.2, 0.5, 1.0)
 
@@ -126,12 +126,10 @@ class _Removal:
             self.api.force_delete_pod(metadata["name"], uid=metadata["uid"])
 
     def _is_lost(self, pod: Manifest) -> bool:
-        """Tell whether a pod's time is over and its node is dead: kubelet will never say so."""
+        """Tell whether a pod is to go from a node that is dead: kubelet will never say so."""
         metadata, node = pod["metadata"], pod["spec"].get("nodeName")
-        now = time.monotonic()
-        since = self.seen.setdefault(metadata["uid"], now)
-        grace_s = metadata.get("deletionGracePeriodSeconds") or 0
-        if node is None or now - since < grace_s + _DEAD_NODE_S:
+        since = self.seen.setdefault(metadata["uid"], time.monotonic())
+        if node is None or time.monotonic() - since < _DEAD_NODE_S:
             return False
         return is_dead(self.api, node)
 

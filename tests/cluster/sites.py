@@ -20,7 +20,8 @@ from runtime.kubernetes_api import KINDS, KubernetesApi, Manifest
 from runtime.kubernetes_record import ClusterRecord
 from runtime.run_record import RunRecord
 from tests.engine.sites import MODEL, ROOT, UNWANTED, Site
-from tests.testbed.cluster import Cluster
+from tests.testbed import volumes
+from tests.testbed.cluster import Cluster, Testbed
 
 LAB = "lab"
 GPU_TYPE = "B200_180GB"
@@ -81,7 +82,7 @@ def make_cluster_site(folder: Path, cluster: Cluster) -> Iterator[ClusterSite]:
     namespace = cluster.make_namespace("stacks")
     context = cluster.kubectl("config", "current-context").strip()
     api = open_api(cluster, context, namespace)
-    api.create("PersistentVolumeClaim", _claim())
+    api.create("PersistentVolumeClaim", _claim(cluster))
     environ = _environment(folder, cluster)
     project = make_private_project(ROOT, folder / "project", environ=environ)
     site = ClusterSite(
@@ -143,13 +144,20 @@ def held_pod(run_id: str, finalizer: str) -> Manifest:
     }
 
 
-def _claim() -> Manifest:
-    resources = {"requests": {"storage": "1Gi"}}
+def _claim(cluster: Cluster) -> Manifest:
+    """Return the claim of the run volume; on the testbed it is bound, for pods that are placed."""
+    spec: Manifest = {
+        "accessModes": ["ReadWriteOnce"],
+        "resources": {"requests": {"storage": "1Gi"}},
+    }
+    if isinstance(cluster, Testbed):
+        cluster.add_volume(volumes.SHARED)
+        spec["storageClassName"] = volumes.SHARED
     return {
         "apiVersion": "v1",
         "kind": "PersistentVolumeClaim",
         "metadata": {"name": RUN_CLAIM},
-        "spec": {"accessModes": ["ReadWriteOnce"], "resources": resources},
+        "spec": spec,
     }
 
 
