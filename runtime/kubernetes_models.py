@@ -16,7 +16,6 @@ from runtime.cluster import ClusterProfile
 from runtime.errors import NotFoundError, StackError
 from runtime.kubernetes_api import KubernetesApi, KubernetesError, Manifest, UnreachableError
 from runtime.kubernetes_model_job import MAIN, ModelRequest, job_name, model_job, token_secret
-from runtime.launch.fetch_model import RESULT
 
 CONFIG_MAP = "paddock-models"
 """ConfigMap that lists the models of the cache."""
@@ -115,15 +114,13 @@ def _follow(api: KubernetesApi, job: str, say: Say) -> str:
     The download goes on while the API is away, so an outage of minutes is waited out.
     """
     name = _started_pod(api, job, say)["metadata"]["name"]
-    lines: list[str] = []
-    answered = time.monotonic()
+    num_said, answered = 0, time.monotonic()
     while True:
         try:
-            for number, line in enumerate(_lines(api.pod_log(name, container=MAIN, follow=True))):
-                if number == len(lines):  # else said before the connection broke
-                    lines.append(line)
-                    if not line.startswith(RESULT):
-                        say(line)
+            for number, line in enumerate(_log_lines(api, name)):
+                if number == num_said:  # else said before the connection broke
+                    num_said += 1
+                    say(line)
             pod = api.get("Pod", name)
         except UnreachableError as error:
             if time.monotonic() - answered > _PATIENCE_S:
@@ -135,16 +132,35 @@ def _follow(api: KubernetesApi, job: str, say: Say) -> str:
         if pod is None:
             raise StackError(f"pod {name} of the download was deleted: add the model again")
         if pod["status"].get("phase") in _OVER:
-            return _commit(pod, lines)
+            return _commit(pod)
         time.sleep(_POLL_S)
 
 
-def _commit(pod: Manifest, lines: list[str]) -> str:
-    """Return the commit in the last line of a download; raises StackError for one that failed."""
-    last = next((line for line in reversed(lines) if line.startswith(RESULT)), "")
-    if pod["status"]["phase"] == "Failed" or not last:
-        raise StackError(_ending(pod))
-    return str(json.loads(last.removeprefix(RESULT))["commit"])
+def _log_lines(api: KubernetesApi, pod: str) -> Iterator[str]:
+    """Yield the lines of a pod's log until it ends; none where its node has no log of it."""
+    rest = b""
+    try:
+        for piece in api.pod_log(pod, container=MAIN, follow=True):
+            *whole, rest = (rest + piece).split(b"\n")
+            yield from (line.decode("utf-8", "replace").rstrip() for line in whole)
+    except KubernetesError as error:
+        if error.status not in {400, 404}:
+            raise
+    if rest:
+        yield rest.decode("utf-8", "replace").rstrip()
+
+
+def _commit(pod: Manifest) -> str:
+    """Return the commit that a download left for kubelet; raises StackError for one that failed."""
+    statuses = pod["status"].get("containerStatuses") or [{}]
+    ended = (statuses[0].get("state") or {}).get("terminated") or {}
+    said = str(ended.get("message") or "").strip()
+    if pod["status"]["phase"] == "Succeeded":
+        with contextlib.suppress(ValueError, KeyError, TypeError):
+            return str(json.loads(said)["commit"])
+    words = said or ended.get("reason") or pod["status"].get("message") or "no reason is known"
+    code = f" (exit code {ended['exitCode']})" if "exitCode" in ended else ""
+    raise StackError(f"the download failed: {words}{code}")
 
 
 def _started_pod(api: KubernetesApi, job: str, say: Say) -> Manifest:
@@ -184,23 +200,3 @@ def waiting_words(pod: Manifest) -> tuple[str, str]:
         if condition.get("type") == "PodScheduled" and condition.get("status") == "False":
             return str(condition.get("reason", "")), f"not placed: {condition.get('message', '')}"
     return "", ""
-
-
-def _ending(pod: Manifest) -> str:
-    """Return how the download ended, in the words that it left for kubelet."""
-    status = pod["status"]
-    for container in status.get("containerStatuses") or ():
-        ended = (container.get("state") or {}).get("terminated")
-        if ended:
-            said = str(ended.get("message") or ended.get("reason") or "").strip()
-            return f"{said} (exit code {ended.get('exitCode')})"
-    return f"the download ended: {status.get('reason', '')} {status.get('message', '')}".strip()
-
-
-def _lines(pieces: Iterator[bytes]) -> Iterator[str]:
-    rest = b""
-    for piece in pieces:
-        *whole, rest = (rest + piece).split(b"\n")
-        yield from (line.decode("utf-8", "replace").rstrip() for line in whole)
-    if rest:
-        yield rest.decode("utf-8", "replace").rstrip()

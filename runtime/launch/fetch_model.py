@@ -1,8 +1,8 @@
 """Downloads a model into the model cache; the program of the Job that `paddock models add` makes.
 
 Runs in a pod of prime-rl's image, as the text of `python3 -c`, with the image's own
-huggingface_hub: `fetch_model.py MODEL [REVISION]`. Prints its progress in lines, and last the
-commit that it fetched.
+huggingface_hub: `fetch_model.py MODEL [REVISION]`. Prints its progress in lines, and leaves what it
+fetched, or why not, where kubelet reads it, so that the outcome is known without the log.
 """
 
 import contextlib
@@ -11,9 +11,6 @@ import os
 import sys
 import threading
 from pathlib import Path
-
-RESULT = "paddock-model: "
-"""Begins the line with the result, as JSON."""
 
 TERMINATION_LOG = "/dev/termination-log"
 _IGNORED = ["original/*", "*.pth", "*.gguf", "*.onnx"]  # the same weights in another form
@@ -36,7 +33,8 @@ def main(argv: list[str]) -> int:
     finally:
         is_done.set()
         watcher.join()
-    print(RESULT + json.dumps({"commit": Path(folder).name, "folder": folder}), flush=True)
+    print(f"{model} is in {folder}", flush=True)
+    _leave(json.dumps({"commit": Path(folder).name}))
     return 0
 
 
@@ -51,9 +49,13 @@ def _fail(model: str, error: Exception) -> int:
     said = hints.get(kind) or (lines[0] if lines else kind)
     message = f"{model} cannot be fetched ({kind}): {said}"
     print(message, file=sys.stderr, flush=True)
-    with contextlib.suppress(OSError):  # by hand there is no kubelet to read it
-        Path(TERMINATION_LOG).write_text(message[:4096])
+    _leave(message[:4096])
     return 1
+
+
+def _leave(message: str) -> None:
+    with contextlib.suppress(OSError):  # by hand there is no kubelet to read it
+        Path(TERMINATION_LOG).write_text(message)
 
 
 def _cache_folder(model: str) -> Path:

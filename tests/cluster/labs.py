@@ -26,7 +26,7 @@ OFFER = {
     "price_usd_per_hour": 1.0,
     "node_selector": {"kubernetes.io/hostname": NODE},
 }
-"""Given by hand, so that nodes of kwok that another test left attract no pod of these."""
+"""Given by hand: without the tolerations of GPU nodes no pod goes to a node of kwok."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -66,6 +66,17 @@ class Lab:
             "gpuOffers": json.dumps([OFFER]),
             **values,
         }
+
+
+def wait_for_one_open_node(testbed: Testbed) -> None:
+    """Wait until no node of kwok is open to these pods, which must really run."""
+
+    def closed() -> bool:
+        nodes = testbed.get("nodes", "--selector", "type=kwok")["items"]
+        taints = [node["spec"].get("taints", []) for node in nodes]
+        return all(any(one["effect"] == "NoSchedule" for one in found) for found in taints)
+
+    wait_for(closed, timeout_s=300)
 
 
 def make_lab(testbed: Testbed, folder: Path, namespace: str) -> Lab:

@@ -22,6 +22,7 @@ from tests.cluster.labs import (
     make_lab,
     run_pod,
     tiny_files,
+    wait_for_one_open_node,
 )
 from tests.engine.sites import Site
 from tests.testbed.cluster import Testbed
@@ -38,6 +39,7 @@ CANARY = "hf_canary_of_the_cluster_test"
 @pytest.fixture(scope="module")
 def lab(testbed: Testbed, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
     """Yield a lab whose stack is up, in a namespace that the stack made; destroy leaves it."""
+    wait_for_one_open_node(testbed)
     namespace = f"lab-{os.urandom(4).hex()}"
     made = make_lab(testbed, tmp_path_factory.mktemp("lab"), namespace)
     new_stack(made.site.project, STACK, made.settings(modelsVolumeSize="10Gi", gpuQuota=64))
@@ -157,6 +159,7 @@ def test_a_model_is_downloaded_in_the_cluster_and_listed(lab: Lab, tmp_path: Pat
     commit = hub.commit("acme/tiny")
     listed = lab.site.paddock("models", "list", "--cluster", STACK, "--output", "json")
     assert f"commit {commit}" in added.out
+    assert "acme/tiny is in /paddock/models/hf/hub/models--acme--tiny" in added.err
     assert json.loads(listed.out) == [{"name": "acme/tiny", "commit": commit}]
     look = f"cat /v/hf/hub/models--acme--tiny/snapshots/{commit}/config.json"
     assert run_pod(lab, "reader", ["sh", "-c", look], claim="paddock-models") == "{}"

@@ -20,7 +20,8 @@ NAMESPACE = "/api/v1/namespaces/lab"
 CANARY = "hf_canary"
 POD = f"{NAMESPACE}/pods/pod-1"
 LOG = f"{POD}/log"
-RESULT = 'paddock-model: {"commit": "abc123", "folder": "/x"}\n'
+DONE = {"terminated": {"exitCode": 0, "message": '{"commit": "abc123"}'}}
+FETCHED = {"containerStatuses": [{"name": "main", "state": DONE}]}
 
 
 def profile(**values: Any) -> ClusterProfile:  # noqa: ANN401 - values of any setting
@@ -90,8 +91,8 @@ def test_a_list_that_somebody_else_changed_in_between_loses_nothing(
 
 @pytest.mark.usefixtures("quick")
 def test_a_download_is_said_line_by_line_and_entered(api: KubernetesApi, fake: FakeApi) -> None:
-    on_create_of_the_job(fake, make_pod(fake, pod("Succeeded")))
-    fake.streams[LOG] = [b"0.10 GiB are there\n0.2", b"0 GiB are there\n", RESULT.encode()]
+    on_create_of_the_job(fake, make_pod(fake, pod("Succeeded", **FETCHED)))
+    fake.streams[LOG] = [b"0.10 GiB are there\n0.2", b"0 GiB are there\n"]
     said: list[str] = []
 
     commit = add_model(api, profile(), request(token=CANARY), say=said.append)
@@ -112,8 +113,8 @@ def test_a_log_that_breaks_off_is_taken_up_where_it_was(api: KubernetesApi, fake
     def say(line: str) -> None:
         said.append(line)
         if len(said) == 2:  # the first line, and that the connection broke
-            fake.put(POD, {**fake.objects[POD], **pod("Succeeded"), "metadata": {}})
-            fake.streams[LOG] = [b"first\nsecond\n", RESULT.encode()]
+            fake.put(POD, {**fake.objects[POD], **pod("Succeeded", **FETCHED), "metadata": {}})
+            fake.streams[LOG] = [b"first\nsecond\n"]
 
     commit = add_model(api, profile(), request(), say=say)
 
@@ -135,6 +136,15 @@ def test_a_download_that_fails_says_so_in_its_own_words_and_is_cleaned_up(
 
     assert fake.paths("/jobs/") == fake.paths("/secrets/") == []
     assert cached_models(api) == {}
+
+
+@pytest.mark.usefixtures("quick")
+def test_a_download_whose_log_is_gone_is_entered_all_the_same(
+    api: KubernetesApi, fake: FakeApi
+) -> None:
+    on_create_of_the_job(fake, make_pod(fake, pod("Succeeded", **FETCHED)))
+
+    assert add_model(api, profile(), request(), say=lambda _: None) == "abc123"
 
 
 @pytest.mark.usefixtures("quick")
