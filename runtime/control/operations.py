@@ -31,6 +31,8 @@ class OperationKind(StrEnum):
 
     MAKE = "make"
     """Private project, empty stack, settings file, secrets. A failure leaves nothing."""
+    SET = "set"
+    """Write the changed `settings` and `secrets` of a stack that is there, before a resume."""
     UP = "up"
     """Write the changed `settings` (cluster, GPU type), then bring the stack up."""
     RESUME = "resume"
@@ -56,8 +58,8 @@ class OperationState(StrEnum):
 class Operation:
     """An operation to be performed.
 
-    `secrets` are those of MAKE: they are nowhere else but in the worker's stdin. `settings` are
-    plain values by key without the namespace: all of them for MAKE, for the others what changes.
+    `secrets` are those of MAKE and SET: they are nowhere else but in the worker's stdin.
+    `settings` are plain values by key without the namespace: all for MAKE, else what changes.
     """
 
     operation_id: str
@@ -85,6 +87,25 @@ class OperationReport:
     message: str = ""
     is_retryable: bool = False
     finished_at: datetime | None = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class StoredOperation(OperationReport):
+    """The newest operation of a run, as the store holds it."""
+
+    cluster: str
+    holder: str
+    """The server that performs it; it is known to live by its lease (`server_lease`)."""
+    recovers: OperationKind | None = None
+    """Of a RECOVER, the kind of the operation whose server died."""
+    num_tries: int = 1
+    """How often in a row this kind has been begun at this attempt."""
+    started_at: datetime
+
+
+def server_lease(holder: str) -> str:
+    """Return the name of the lease that a server holds while it lives."""
+    return f"server/{holder}"
 
 
 class OperationBusyError(PaddockError):

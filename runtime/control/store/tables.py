@@ -18,6 +18,7 @@ from sqlalchemy import (
     UniqueConstraint,
 )
 
+from runtime.control.operations import OperationKind, OperationState
 from runtime.control.store.columns import Json, SafeText, Time, Word
 from runtime.control.values import EntryKind, VolumeStatus, Wish
 from runtime.states import Capture, RunState, Teardown
@@ -267,4 +268,24 @@ stack_files = Table(
     Column("stack", SafeText(), primary_key=True),
     _text("text"),
     _time("updated_at"),
+)
+
+operations = Table(
+    "operations",
+    metadata,
+    _run_id(is_key=True),
+    _text("operation_id", is_unique=True),
+    Column("kind", Word(OperationKind), nullable=False),
+    Column("attempt", Integer(), nullable=False),
+    _text("cluster"),
+    _text("holder"),
+    Column("state", Word(OperationState), nullable=False),
+    Column("recovers", Word(OperationKind)),
+    Column("num_tries", Integer(), nullable=False),
+    _text("code"),
+    _text("message"),
+    Column("is_retryable", Boolean(), nullable=False),
+    _time("started_at"),
+    _time("finished_at", is_optional=True),
+    Index(None, "state", "holder"),
 )
