@@ -81,7 +81,7 @@ def test_resume_refuses_a_live_run(over: Site) -> None:
     result = over.paddock("resume", RUN, expect=None)
 
     assert result.code != 0
-    assert "only a run that is over can be resumed" in result.err
+    assert "only a run that is over or was preempted can be resumed" in result.err
     assert over.pids(run) == before
 
 
