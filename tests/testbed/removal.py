@@ -14,7 +14,7 @@ from tests.testbed.node import API_RULE, CONTAINERD, KUBELET, PROXY, release_hug
 from tests.testbed.programs import Programs
 
 CGROUPS = Path("/sys/fs/cgroup")
-KUBELET_CHAINS = ("KUBE-KUBELET-CANARY", "KUBE-IPTABLES-HINT")
+KUBELET_CHAINS = ("KUBE-FIREWALL", "KUBE-KUBELET-CANARY", "KUBE-IPTABLES-HINT")
 RUNTIME_NAMESPACE = "k8s.io"  # the kubelet's, in containerd's cgroups
 
 
@@ -35,8 +35,7 @@ def remove_all(programs: Programs | None) -> None:
     for link in layout.CONTAINER_LOG_LINKS.glob("*.log"):
         if link.is_symlink() and str(link.readlink()).startswith(str(layout.DATA)):
             link.unlink()
-    for result in layout.CNI_CACHE.glob(f"{layout.NETWORK}-*"):
-        result.unlink()
+    _remove_network_results()
     for folder in (layout.RUN, layout.DATA):
         if folder.exists():
             shutil.rmtree(folder)
@@ -83,9 +82,12 @@ def _remove_network(programs: Programs | None) -> None:
     _run_quietly("iptables", "--wait", "--table", "nat", "--delete", *API_RULE)
     if programs is not None and layout.DATA.exists():
         _run_quietly(programs.find(PROXY), "--cleanup")
-    for table in ("nat", "mangle"):
-        for chain in KUBELET_CHAINS:  # nothing jumps to them
-            _run_quietly("iptables", "--wait", "--table", table, "--delete-chain", chain)
+    for chain in ("INPUT", "OUTPUT"):
+        _run_quietly("iptables", "--wait", "--delete", chain, "--jump", "KUBE-FIREWALL")
+    for table in ("filter", "nat", "mangle"):
+        for chain in KUBELET_CHAINS:
+            for change in ("--flush", "--delete-chain"):
+                _run_quietly("iptables", "--wait", "--table", table, change, chain)
     _run_quietly("ip", "link", "delete", layout.BRIDGE)
 
 
@@ -115,6 +117,15 @@ def _remove_cgroups() -> None:
         for folder, _, _ in sorted(os.walk(top), reverse=True):
             with contextlib.suppress(OSError):
                 Path(folder).rmdir()
+
+
+def _remove_network_results() -> None:
+    """Remove what the CNI library remembers of our pods, in a folder that is not only ours."""
+    sandboxes = layout.CONTAINERD_ROOT / "io.containerd.grpc.v1.cri" / "sandboxes"
+    pods = [path.name for path in sandboxes.glob("*")]
+    for pod in pods:
+        for result in layout.CNI_CACHE.glob(f"*-{pod}-*"):
+            result.unlink()
 
 
 def _run_quietly(*command: str) -> None:
