@@ -82,26 +82,40 @@ def operator_rules(namespace: str) -> tuple[Rule, ...]:
     )
 
 
-def reconcile_rules() -> tuple[Rule, ...]:
-    """Return what `paddock reconcile` needs in its namespace: to watch, and to write records."""
+def reconcile_rules(files_secret: str) -> tuple[Rule, ...]:
+    """Return what `paddock reconcile` needs in its namespace.
+
+    It watches, writes records, reads the last lines of a run that failed through the file server,
+    and deletes the Jobs of a run that is over but whose pods are not.
+    """
     return (
         Rule("", ("configmaps",), (*READ, "create", "update", "patch")),
         Rule("", ("pods", "events"), READ),
-        Rule("", ("pods/log",), ("get",)),
-        Rule("batch", ("jobs",), READ),
-        Rule("jobset.x-k8s.io", ("jobsets",), READ),
+        Rule("", ("pods/log", "pods/proxy"), ("get",)),
+        Rule("", ("secrets",), ("get",), (files_secret,)),
+        Rule("batch", ("jobs",), (*READ, "delete")),
+        Rule("jobset.x-k8s.io", ("jobsets",), (*READ, "delete")),
         Rule("kueue.x-k8s.io", ("workloads",), READ),
         Rule("scheduling.k8s.io", ("workloads", "podgroups"), READ),
     )
 
 
-def node_rules(*, has_node_pools: bool) -> tuple[Rule, ...]:
-    """Return what operators need of the whole cluster: to see nodes; Karpenter: own node pools."""
-    nodes = (Rule("", ("nodes",), READ),)
+def node_rules() -> tuple[Rule, ...]:
+    """Return what it takes to tell that a node is lost."""
+    return (Rule("", ("nodes",), READ),)
+
+
+def operator_node_rules(*, has_node_pools: bool) -> tuple[Rule, ...]:
+    """Return what operators need of the whole cluster.
+
+    Free GPUs are those of the nodes less what pods of any namespace hold. On Karpenter, runs own
+    node pools.
+    """
+    found = (*node_rules(), Rule("", ("pods",), ("list",)))
     if not has_node_pools:
-        return nodes
+        return found
     pools = Rule("karpenter.sh", ("nodepools",), WRITE)
-    return (*nodes, pools, Rule("karpenter.sh", ("nodeclaims",), READ))
+    return (*found, pools, Rule("karpenter.sh", ("nodeclaims",), READ))
 
 
 def stack_rules() -> tuple[Rule, ...]:

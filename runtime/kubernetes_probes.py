@@ -9,7 +9,7 @@ from runtime.kubernetes_models import cached_models
 from runtime.kubernetes_permissions import (
     Rule,
     missing,
-    node_rules,
+    operator_node_rules,
     operator_rules,
     stack_rules,
 )
@@ -31,7 +31,7 @@ def missing_access(
     rules: tuple[Rule, ...] = tuple(
         rule for rule in operator_rules(api.namespace) if served.get(rule.group, True)
     )
-    nodes = node_rules(has_node_pools=settings.node_class is not None)
+    nodes = operator_node_rules(has_node_pools=settings.node_class is not None)
     uses = {
         "runs": (rules, api.namespace),
         "nodes": (nodes, ""),

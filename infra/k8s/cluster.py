@@ -17,7 +17,12 @@ from infra.k8s.namespace import AdoptedNamespace
 from infra.k8s.prepull import prepull
 from infra.k8s.queues import queues
 from infra.k8s.quota import gpu_quota, priority_class
-from infra.k8s.rbac import OPERATOR, RECONCILE, node_access, operator_access, reconcile_access
+from infra.k8s.rbac import (
+    operator_access,
+    operator_node_access,
+    reconcile_access,
+    reconcile_node_access,
+)
 from infra.k8s.reconcile_deployment import reconcile_deployment
 from infra.k8s.resources import KubernetesObject, make_provider
 from infra.k8s.token import FilesToken
@@ -39,7 +44,6 @@ class AdoptedClusterComponent(Component):
         self._access(has_cluster_roles=has_cluster_roles)
         self._declare([*gpu_quota(stack), *priority_class(stack), *prepull(stack)])
         self._chain(queues(stack))
-        self._declare(reconcile_deployment(stack))
         if stack.kubernetes.files is not None:
             token = FilesToken(
                 f"{stack.name}-files-token",
@@ -83,13 +87,15 @@ class AdoptedClusterComponent(Component):
         ]
 
     def _access(self, *, has_cluster_roles: bool) -> None:
-        stack, accounts = self._stack, (OPERATOR,)
+        stack = self._stack
         self._declare(operator_access(stack))
-        if stack.settings.reconcile_image is not None:
-            accounts = (OPERATOR, RECONCILE)
-            self._declare(reconcile_access(stack))
         if has_cluster_roles:
-            self._declare(node_access(stack, accounts))
+            self._declare(operator_node_access(stack))
+        if stack.settings.reconcile_image is None:
+            return
+        access = reconcile_access(stack)
+        access += reconcile_node_access(stack) if has_cluster_roles else []
+        self._declare(reconcile_deployment(stack), *self._declare(access))
 
     def _declare(
         self, manifests: Sequence[Manifest], *depends_on: pulumi.Resource

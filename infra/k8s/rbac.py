@@ -5,7 +5,14 @@ nothing, and get no token.
 """
 
 from infra.k8s.adopted import AdoptedStack, Manifest
-from runtime.kubernetes_permissions import Rule, node_rules, operator_rules, reconcile_rules
+from runtime.kubernetes_permissions import (
+    Rule,
+    node_rules,
+    operator_node_rules,
+    operator_rules,
+    reconcile_rules,
+)
+from runtime.kubernetes_profile import FILES_SECRET
 
 OPERATOR = "paddock-operator"
 """ServiceAccount and Role of who starts, watches and ends runs: CI, or a control plane."""
@@ -23,20 +30,29 @@ def operator_access(stack: AdoptedStack) -> list[Manifest]:
 
 def reconcile_access(stack: AdoptedStack) -> list[Manifest]:
     """Return the account and role of the in-cluster observer."""
-    return _account(stack, RECONCILE, reconcile_rules())
+    return _account(stack, RECONCILE, reconcile_rules(FILES_SECRET))
 
 
-def node_access(stack: AdoptedStack, accounts: tuple[str, ...]) -> list[Manifest]:
-    """Return the cluster-wide role by which accounts see nodes, and own node pools on Karpenter."""
-    name = f"paddock-nodes-{stack.namespace}"
-    rules = node_rules(has_node_pools=stack.settings.node_class is not None)
+def operator_node_access(stack: AdoptedStack) -> list[Manifest]:
+    """Return the cluster-wide role by which operators see nodes, and own pools on Karpenter."""
+    has_node_pools = stack.settings.node_class is not None
+    return _cluster_role(stack, OPERATOR, operator_node_rules(has_node_pools=has_node_pools))
+
+
+def reconcile_node_access(stack: AdoptedStack) -> list[Manifest]:
+    """Return the cluster-wide role by which the observer sees that a node is lost."""
+    return _cluster_role(stack, RECONCILE, node_rules())
+
+
+def _cluster_role(stack: AdoptedStack, account: str, rules: tuple[Rule, ...]) -> list[Manifest]:
+    name = f"{account}-{stack.namespace}"
     metadata = stack.global_metadata(name)
     role = {"kind": "ClusterRole", "metadata": metadata, "rules": [one.manifest() for one in rules]}
     binding = {
         "kind": "ClusterRoleBinding",
         "metadata": metadata,
         "roleRef": {"apiGroup": _RBAC, "kind": "ClusterRole", "name": name},
-        "subjects": [_subject(stack, account) for account in accounts],
+        "subjects": [_subject(stack, account)],
     }
     return [{"apiVersion": f"{_RBAC}/v1", **one} for one in (role, binding)]
 

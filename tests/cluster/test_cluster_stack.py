@@ -15,6 +15,7 @@ from runtime.cluster import parse_profile
 from runtime.control.dispatch import new_stack
 from runtime.kubernetes_models import cached_models
 from tests.cluster.labs import (
+    IMAGE,
     STACK,
     Lab,
     files_pod,
@@ -42,7 +43,8 @@ def lab(testbed: Testbed, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
     wait_for_one_open_node(testbed)
     namespace = f"lab-{os.urandom(4).hex()}"
     made = make_lab(testbed, tmp_path_factory.mktemp("lab"), namespace)
-    new_stack(made.site.project, STACK, made.settings(modelsVolumeSize="10Gi", gpuQuota=64))
+    settings = made.settings(modelsVolumeSize="10Gi", gpuQuota=64, reconcileImage=IMAGE)
+    new_stack(made.site.project, STACK, settings)
     made.site.pulumi("up", "-s", STACK)
     yield made
     made.site.pulumi("destroy", "-s", STACK)
@@ -121,6 +123,22 @@ def test_the_file_server_can_neither_write_nor_ask_the_api(lab: Lab) -> None:
 
     assert "Read-only file system" in written.stderr
     assert account.returncode != 0
+
+
+def test_reconcile_observes_in_the_cluster_with_its_own_account(lab: Lab) -> None:
+    deployment = ("deployment/paddock-reconcile", "--namespace", lab.namespace)
+    wait_for(
+        lambda: (
+            "observing the runs of namespace" in lab.testbed.try_kubectl("logs", *deployment).stdout
+        ),
+        timeout_s=120,
+    )
+
+    with closing(lab.connect()) as api:
+        (pod,) = api.list("Pod", labels={"paddock.dev/server": "reconcile"})
+    said = lab.testbed.kubectl("logs", *deployment)
+    assert pod["status"]["containerStatuses"][0]["restartCount"] == 0
+    assert "not allowed" not in said
 
 
 def test_doctor_finds_a_cluster_that_is_up_fit(lab: Lab) -> None:

@@ -12,12 +12,16 @@ from infra.k8s.files_server import files_server
 from infra.k8s.prepull import prepull
 from infra.k8s.queues import queues
 from infra.k8s.quota import gpu_quota, priority_class
-from infra.k8s.rbac import node_access, operator_access, reconcile_access
+from infra.k8s.rbac import (
+    operator_access,
+    operator_node_access,
+    reconcile_access,
+    reconcile_node_access,
+)
 from infra.k8s.reconcile_deployment import reconcile_deployment
 from infra.k8s.resources import type_token
 from policies import rules
 from runtime import naming
-from runtime.cluster import parse_profile
 from runtime.kubernetes_discovery import ClaimFact
 from tests.infra.k8s.adopting import KUEUE, adopted_stack
 from tests.runtime.kubernetes.test_offers import node
@@ -53,7 +57,8 @@ def objects(stack: AdoptedStack) -> list[dict[str, Any]]:
         chain(
             operator_access(stack),
             reconcile_access(stack),
-            node_access(stack, ("a",)),
+            operator_node_access(stack),
+            reconcile_node_access(stack),
             gpu_quota(stack),
             priority_class(stack),
             prepull(stack),
@@ -116,19 +121,29 @@ def test_no_role_has_a_wildcard_or_may_change_roles() -> None:
             assert not {"serviceaccounts", "pods/exec", "nodes/proxy"} & set(rule["resources"])
 
 
-def test_who_reconciles_reads_no_secret_and_deletes_nothing() -> None:
+def test_who_reconciles_reads_one_secret_and_deletes_only_what_makes_pods() -> None:
     role = next(one for one in reconcile_access(everything()) if one["kind"] == "Role")
 
-    assert all("secrets" not in rule["resources"] for rule in role["rules"])
-    assert all("delete" not in rule["verbs"] for rule in role["rules"])
+    secrets = [rule for rule in role["rules"] if "secrets" in rule["resources"]]
+    deletes = [rule["resources"] for rule in role["rules"] if "delete" in rule["verbs"]]
+
+    assert [(rule["verbs"], rule["resourceNames"]) for rule in secrets] == [
+        (["get"], ["paddock-files"])
+    ]
+    assert deletes == [["jobs"], ["jobsets"]]
 
 
 def test_nodes_are_only_read_where_no_node_pool_is_owned() -> None:
-    role = node_access(adopted_stack(), ("a",))[0]
+    operator, observer = (
+        operator_node_access(everything())[0],
+        reconcile_node_access(everything())[0],
+    )
 
-    assert role["rules"] == [
-        {"apiGroups": [""], "resources": ["nodes"], "verbs": ["get", "list", "watch"]}
-    ]
+    nodes = {"apiGroups": [""], "resources": ["nodes"], "verbs": ["get", "list", "watch"]}
+    pods = {"apiGroups": [""], "resources": ["pods"], "verbs": ["list"]}
+    assert operator["rules"] == [nodes, pods]
+    assert observer["rules"] == [nodes]
+    assert operator["metadata"]["name"] == "paddock-operator-paddock"
 
 
 def test_only_the_observer_has_a_token() -> None:
@@ -255,16 +270,13 @@ def test_our_cluster_queue_covers_all_that_pods_ask_for_and_counts_gpus() -> Non
     assert flavors[others["flavors"][0]["name"]] == {}
 
 
-def test_the_observer_reads_a_profile_that_is_reached_from_within() -> None:
-    config_map, deployment = reconcile_deployment(everything())
-    pod = deployment["spec"]["template"]["spec"]
+def test_the_observer_reaches_the_cluster_from_within() -> None:
+    (deployment,) = reconcile_deployment(everything())
+    (container,) = deployment["spec"]["template"]["spec"]["containers"]
 
-    profile = parse_profile(config_map["data"]["profile.json"].encode(), cluster="lab")
-
-    assert profile.connection.type == "kubernetes"
-    assert (profile.connection.context, profile.connection.namespace) == ("in-cluster", "paddock")
-    assert pod["containers"][0]["args"] == ["--cluster", "/paddock/cluster/profile.json"]
-    assert pod["containers"][0]["image"] == "paddock:1"
+    assert container["command"] == ["paddock", "reconcile"]
+    assert container["args"] == ["--context", "in-cluster", "--namespace", "paddock"]
+    assert container["image"] == "paddock:1"
 
 
 @pytest.mark.parametrize("cluster", ["lab", "Lab_1", "x" * 90])

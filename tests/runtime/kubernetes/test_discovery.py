@@ -11,7 +11,7 @@ from runtime.kubernetes_permissions import (
     Rule,
     accesses,
     missing,
-    node_rules,
+    operator_node_rules,
     operator_rules,
     reconcile_rules,
     stack_rules,
@@ -147,7 +147,10 @@ def test_each_verb_and_resource_is_a_right_of_its_own() -> None:
 
 def test_no_rule_has_a_wildcard_or_touches_what_is_not_a_runs() -> None:
     rules = chain(
-        operator_rules("lab"), reconcile_rules(), node_rules(has_node_pools=True), stack_rules()
+        operator_rules("lab"),
+        reconcile_rules("paddock-files"),
+        operator_node_rules(has_node_pools=True),
+        stack_rules(),
     )
 
     for rule in rules:
