@@ -14,6 +14,7 @@ import tarfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from tests.testbed import layout
 from tests.testbed.configuration import PAUSE_IMAGE
@@ -83,7 +84,7 @@ def mounted_folders() -> tuple[str, ...]:
     return (*system, *etc, *outside_usr, str(layout.CHECKOUT))
 
 
-def add_mounts(spec: Mapping[str, object], folders: Sequence[str]) -> dict[str, object]:
+def add_mounts(spec: Mapping[str, object], folders: Sequence[str]) -> dict[str, Any]:
     """Return a runtime specification with read-only folders of this machine, and no limits."""
     mounts = spec["mounts"]
     process = spec["process"]

@@ -45,7 +45,7 @@ def start() -> tuple[Testbed, bool]:
     """Return the running testbed, and whether this call started it.
 
     One of this checkout is used again, its image made anew if its folder changed. Raises
-    SetupError where there can be none, or another checkout's runs.
+    SetupError where there can be none, or pods run in another checkout's.
     """
     check_machine()
     programs = build_programs()
@@ -109,12 +109,19 @@ def describe() -> str:
 def _is_reusable(found: State, programs: Programs) -> bool:
     if found.checkout == str(layout.CHECKOUT):
         return found.programs == programs.fingerprint
-    if Path(found.checkout).exists():
+    if Path(found.checkout).exists() and _is_busy(programs):
         raise SetupError(
-            f"the testbed of another checkout runs ({found.checkout}), and its pods see that one: "
-            "run `make cluster-stop` first"
+            f"pods run in the testbed of another checkout ({found.checkout}), and they see that "
+            "one: run `make cluster-stop` there, or wait until they are done"
         )
     return False
+
+
+def _is_busy(programs: Programs) -> bool:
+    """Tell whether pods are there, or nobody can say."""
+    testbed = Testbed(kubeconfig=layout.KUBECONFIG, programs=programs)
+    pods = testbed.try_kubectl("get", "pods", "--all-namespaces", "--output", "name")
+    return pods.returncode != 0 or bool(pods.stdout.strip())
 
 
 def _reuse(programs: Programs, found: State) -> Testbed:

@@ -265,6 +265,7 @@ def test_a_silent_kwok_node_is_lost_with_its_pods(testbed: Testbed, namespace: s
     running = wait_for(
         lambda: found if len(found := pods_by_node()) == 2 else None, timeout_s=LIMIT_S
     )
+    assert running is not None
     testbed.lose_node(names[0])
     waiting = ("--for=condition=Ready=Unknown", f"--timeout={3 * NODE_GRACE_S}s")
     testbed.kubectl("wait", *waiting, f"node/{names[0]}", timeout_s=4 * NODE_GRACE_S)
