@@ -5,6 +5,7 @@ run's record is right although nobody waits for it.
 """
 
 import time
+import traceback
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 
@@ -66,9 +67,11 @@ class Reconciler:
     def _settle_one(self, run_id: str) -> RunView | None:
         try:
             return self._observer.settle(run_id)
-        except PaddockError as error:  # one run's trouble must not end the others' observation
+        except PaddockError as error:
             self._say(f"{run_id}: {error}")
-            return None
+        except Exception:  # one run's trouble must not end the others' observation
+            self._say(f"{run_id}: {traceback.format_exc()}")
+        return None
 
     def _tell(self, view: RunView) -> None:
         record = view.record

@@ -8,6 +8,7 @@ cluster does not serve, or that may not be read and are not needed, are left out
 import random
 import threading
 import time
+import traceback
 from dataclasses import dataclass
 from typing import Self
 
@@ -141,8 +142,8 @@ class RunWatch:
             except KubernetesError as error:
                 if self._ends(feed, error):
                     return
-            except PaddockError as error:
-                self._fail(error)
+            except Exception as error:  # a thread that ends in silence would blind the observer
+                self._fail(error if isinstance(error, PaddockError) else _broken(feed, error))
                 return
             self._closed.wait(pause_s * random.uniform(0.7, 1.3))
             pause_s = min(_BACK_OFF_S[1], pause_s * 2)
@@ -220,6 +221,11 @@ def open_watch(api: KubernetesApi, *, run_id: str | None = None) -> RunWatch:
         queue_api=next(versions, None),
         has_job_sets=api.serves(job_set.version, job_set.name),
     )
+
+
+def _broken(feed: _Feed, error: Exception) -> PaddockError:
+    traceback.print_exc()
+    return PaddockError(f"watching {feed.kind.resource} broke: {type(error).__name__}: {error}")
 
 
 def _feeds(run_id: str | None, *, queue_api: str | None, has_job_sets: bool) -> tuple[_Feed, ...]:
