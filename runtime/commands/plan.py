@@ -79,21 +79,24 @@ def plan(
     )
     if problems:
         raise RefusedError(problems, source=str(toml))
-    notices = _notices(loaded, made, profile) + admission.admission_warnings(
-        made, profile, snapshot
-    )
+    notices = _notices(loaded, made, profile)
+    notices += admission.admission_warnings(made, profile, snapshot)
     if snapshot is not None:
         made = replace(made, model_path=snapshot.model_path)
         full = admission.capacity_problem(made, snapshot)
         notices += [f"capacity: {full}"] if full else []
     not_checked = admission.NOT_CHECKED if profile is None else ()
-    runs = runs_folder(Path(folder)) if folder else Path(profile.runs_path if profile else "runs")
-    run_path = str(runs / _PREVIEW_RUN_ID)
+    run_path = _run_path(folder, profile)
     report = plan_report(made, run_path=run_path, notices=notices, not_checked=not_checked)
     if output is Output.JSON:
         print_json(report)
     else:
         _print_plan(made, report)
+
+
+def _run_path(folder: str | None, profile: ClusterProfile | None) -> str:
+    runs = runs_folder(Path(folder)) if folder else Path(profile.runs_path if profile else "runs")
+    return str(runs / _PREVIEW_RUN_ID)
 
 
 def schema() -> None:
