@@ -27,9 +27,6 @@ from runtime.kubernetes_teardown import (
     end_workloads,
     remove_rest,
 )
-from runtime.observe.kubernetes.look import Look
-from runtime.observe.kubernetes.observer import RunObserver
-from runtime.observe.kubernetes.run_files import RunFiles
 from runtime.run_record import RunRecord, check_begin
 from runtime.states import RunState, Teardown
 
@@ -189,6 +186,10 @@ def _settle(api: KubernetesApi, run_id: str) -> None:
 
     What cannot be read costs a reason, not the teardown.
     """
+    from runtime.observe.kubernetes.look import Look  # late: an `up` does without
+    from runtime.observe.kubernetes.observer import RunObserver
+    from runtime.observe.kubernetes.run_files import RunFiles
+
     with _tolerant():
         RunObserver(api, Look(api, run_id), RunFiles(api)).settle(run_id)
 

@@ -6,8 +6,12 @@ addresses do not depend on who makes the pods. Every one is a DNS-1035 label, an
 the five random characters of a pod's name.
 """
 
+from typing import TYPE_CHECKING
+
 from runtime import naming
-from runtime.launch.components import Component
+
+if TYPE_CHECKING:  # readers of names alone load no plan
+    from runtime.launch.components import Component
 
 LABEL_REPLICATED_JOB = f"{naming.LABEL_PREFIX}/replicated-job"
 LABEL_JOB_INDEX = f"{naming.LABEL_PREFIX}/job-index"
@@ -29,7 +33,7 @@ def workload_name(run_id: str, attempt: int) -> str:
     return naming.slug(f"{run_id}-{attempt}", MAX_WORKLOAD_CHARS)
 
 
-def replicated_job(component: Component) -> str:
+def replicated_job(component: "Component") -> str:
     """Return the name of the group of Jobs that a component belongs to, as in a JobSet."""
     role = component.role
     if role.role == naming.ENV_SERVER:
@@ -37,28 +41,28 @@ def replicated_job(component: Component) -> str:
     return role.part or role.role
 
 
-def job_index(component: Component) -> int:
+def job_index(component: "Component") -> int:
     """Return which Job of its group a component belongs to: an inference replica has one each."""
     return component.replica
 
 
-def pod_index(component: Component) -> int:
+def pod_index(component: "Component") -> int:
     """Return which pod of its Job a component is: the completion index."""
     return component.pod - component.replica * component.role.pods_per_replica
 
 
-def pod_key(component: Component) -> str:
+def pod_key(component: "Component") -> str:
     """Return what tells a component's pod from all others of the attempt: `inference-0-1`."""
     return f"{replicated_job(component)}-{job_index(component)}-{pod_index(component)}"
 
 
-def job_name(run_id: str, attempt: int, component: Component) -> str:
+def job_name(run_id: str, attempt: int, component: "Component") -> str:
     """Return the name of the Job of a component's pod."""
     workload = workload_name(run_id, attempt)
     return f"{workload}-{replicated_job(component)}-{job_index(component)}"
 
 
-def host_name(run_id: str, attempt: int, component: Component) -> str:
+def host_name(run_id: str, attempt: int, component: "Component") -> str:
     """Return the host name of a component's pod, unique in its namespace."""
     return f"{workload_name(run_id, attempt)}-{pod_key(component)}"
 

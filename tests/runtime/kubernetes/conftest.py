@@ -16,7 +16,7 @@ from tests.runtime.kubernetes.placed_runs import NAMESPACE
 @pytest.fixture
 def fake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeApi]:
     """Yield a fake API; KUBECONFIG names it, and a test's pauses are short."""
-    pytest.importorskip("lightkube")
+    pytest.importorskip("httpx")
     monkeypatch.setattr("runtime.kubernetes_transport._PAUSES_S", (0.01, 0.01, 0.01))
     with serve_fake_api(tmp_path) as (fake, _, kubeconfig):
         monkeypatch.setenv("KUBECONFIG", str(kubeconfig))

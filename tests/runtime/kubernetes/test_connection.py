@@ -74,3 +74,57 @@ def test_a_plugin_that_fails_is_named_without_its_output(fake: FakeApi, tmp_path
         connect(config).list("Pod")
 
     assert "a-secret-token" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("user", "scheme"),
+    [({"username": "ann", "password": "w"}, "Basic YW5uOnc="), ({"token": "t"}, "Bearer t")],
+)
+def test_a_caller_is_known_by_what_the_kubeconfig_says(
+    fake: FakeApi, tmp_path: Path, user: dict, scheme: str
+) -> None:
+    connect(write_kubeconfig(tmp_path / "own", server(fake), user=user)).list("Pod")
+
+    assert fake.requests[-1].headers["Authorization"] == scheme
+
+
+def test_a_caller_without_credentials_is_nobody(fake: FakeApi, tmp_path: Path) -> None:
+    config = write_kubeconfig(tmp_path / "own", server(fake), user={"name": "nobody"})
+
+    connect(config).list("Pod")
+
+    assert "Authorization" not in fake.requests[-1].headers
+
+
+@pytest.mark.parametrize(
+    ("user", "words"),
+    [
+        ({"auth-provider": {"name": "gcp"}}, "auth-provider was removed"),
+        ({"client-certificate": "gone.pem", "client-key": "gone.key"}, "No such file"),
+        ({"client-certificate-data": "@@", "client-key-data": "@@"}, "no usable context"),
+    ],
+)
+def test_credentials_that_cannot_be_used_are_named(
+    fake: FakeApi, tmp_path: Path, user: dict, words: str
+) -> None:
+    with pytest.raises(SettingsError, match=words):
+        connect(write_kubeconfig(tmp_path / "own", server(fake), user=user))
+
+
+def test_a_token_is_read_again_when_its_file_changes(fake: FakeApi, tmp_path: Path) -> None:
+    (tmp_path / "token").write_text("first")
+    user = {"tokenFile": "token"}
+    api = connect(write_kubeconfig(tmp_path / "own", server(fake), user=user))
+
+    api.list("Pod")
+    (tmp_path / "token").write_text("second")
+    api.list("Pod")
+
+    assert [one.headers["Authorization"] for one in fake.requests] == [
+        "Bearer first",
+        "Bearer second",
+    ]
+
+
+def server(fake: FakeApi) -> str:
+    return f"http://127.0.0.1:{fake.port}"
