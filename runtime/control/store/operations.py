@@ -29,8 +29,9 @@ def begin(
     A RECOVER takes the place of the running operation that it names.
     """
     before = get(connection, operation.run_id)
+    before_id = before.operation_id if before is not None else ""
     is_running = before is not None and before.state is OperationState.RUNNING
-    if is_running and (recovers is None or before.operation_id != recovers.operation_id):
+    if is_running and (recovers is None or recovers.operation_id != before_id):
         return False
     values = {
         "operation_id": operation.operation_id,
@@ -51,7 +52,7 @@ def begin(
     taken = row.on_conflict_do_update(
         index_elements=[operations.c.run_id],
         set_=values,
-        where=operations.c.operation_id == (before.operation_id if before else ""),
+        where=operations.c.operation_id == before_id,
     )
     return connection.execute(taken.returning(operations.c.run_id)).first() is not None
 

@@ -1,0 +1,144 @@
+"""Where a run runs, as the reconciler sees it: one protocol for processes and for pods.
+
+`runtime.control.local_runs` and `runtime.control.pod_runs` implement it over what commands by hand
+use too; `runtime.control.run_places` finds the place of a stored run. Nothing here knows Pulumi.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Protocol
+
+from runtime.cluster import ClusterProfile
+from runtime.control.rooms import ClusterRoom
+from runtime.control.values import StoredRun
+from runtime.observe.judge import Transition
+from runtime.run_record import ExitDetails, RunRecord
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class PodUse:
+    """A time during which a pod, or a local run's slots, held GPUs."""
+
+    source: str
+    """Uid of the pod, or `slots`; unique within the attempt."""
+    gpu_type: str
+    num_gpus: int
+    started_at: datetime
+    ended_at: datetime | None = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Seen:
+    """What is seen of a run's current attempt at one moment.
+
+    `transition` is the state that its record has by now, None where there is none of this attempt.
+    `num_left` counts processes or pods that have not ended, as far as the last look showed.
+    """
+
+    transition: Transition | None = None
+    since: datetime | None = None
+    """When the run came into that state."""
+    exit_details: ExitDetails | None = None
+    is_reachable: bool = True
+    is_unsettled: bool = False
+    """Its supervisor died without a word: `settle` judges it and frees what it held."""
+    is_torn_down: bool = False
+    """Its record says that somebody has destroyed it."""
+    uses: tuple[PodUse, ...] = ()
+    num_left: int = 0
+    preempted: bool = False
+    preemption: str = ""
+    """Why it lost its place."""
+    has_checkpoint_step: int | None = None
+    """The newest whole checkpoint; looked for only while a pause is wished."""
+    warnings: tuple[str, ...] = ()
+
+
+class RunPlace(Protocol):
+    """The place of one run; the methods but `observe` may take as long as pods take to end."""
+
+    def observe(self) -> Seen:
+        """Return what is seen now, without waiting."""
+        ...
+
+    def settle(self) -> None:
+        """Judge a run whose supervisor died, and free what it held."""
+        ...
+
+    def end_workloads(self, reason: str) -> None:
+        """End everything that runs of this attempt and earlier ones; idempotent."""
+        ...
+
+    def num_left(self) -> int:
+        """Return how many processes or pods of the run a read finds now."""
+        ...
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class FoundRun:
+    """A run that a cluster knows, by its record or its label."""
+
+    cluster: str
+    record: RunRecord
+    control_plane_id: str = ""
+    """Of the control plane that made it, empty where nobody says."""
+    gpu_type: str = ""
+    num_gpus: int = 0
+    config_text: str = ""
+    plan_json: str = ""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Leftover:
+    """Something of a run on a cluster or a machine; whether it may be there the store knows."""
+
+    cluster: str
+    kind: str
+    name: str
+    run_id: str
+    control_plane_id: str = ""
+    gpu_type: str = ""
+    num_gpus: int = 0
+    started_at: datetime | None = None
+
+
+class Places(Protocol):
+    """The clusters of the control plane, and the places of runs on them."""
+
+    def refresh(self) -> None:
+        """Begin a pass: what is looked up for all runs at once is looked up again."""
+        ...
+
+    def place_of(self, run: StoredRun) -> RunPlace | None:
+        """Return the place of a run, None while it has no cluster, or one that is not known."""
+        ...
+
+    def rooms(self) -> tuple[ClusterRoom, ...]:
+        """Return the room of each cluster; one that does not answer is left out."""
+        ...
+
+    def found_runs(self) -> tuple[FoundRun, ...]:
+        """Return the runs that the clusters know by their records."""
+        ...
+
+    def leftovers(self) -> tuple[Leftover, ...]:
+        """Return everything that carries a run's label or mark."""
+        ...
+
+    def price_usd_per_hour(self, cluster: str, gpu_type: str) -> float:
+        """Return the price of a GPU for an hour, 0 where it is not known."""
+        ...
+
+
+class Clusters(Protocol):
+    """The clusters that the control plane serves."""
+
+    def profiles(self) -> Mapping[str, ClusterProfile]:
+        """Return their profiles by name."""
+        ...
+
+    def volume_path(self, cluster: str, volume: str) -> Path | None:
+        """Return the folder of a volume of a local cluster, None where it is not known."""
+        ...

@@ -1,0 +1,185 @@
+"""What the reconciler sees of a Kubernetes cluster: one watch and one observer for all its runs.
+
+The observer writes what follows into the runs' records (compare-and-set, as `paddock wait` does).
+The place of a single run on it is `runtime.control.pod_runs`.
+"""
+
+import threading
+import time
+from collections import Counter, defaultdict
+from collections.abc import Mapping
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import Any
+
+from runtime import naming
+from runtime.cluster import ClusterProfile, KubernetesConnection
+from runtime.control.places import FoundRun, Leftover
+from runtime.control.rooms import ClusterRoom, NodeRoom
+from runtime.kubernetes_api import KINDS, ForbiddenError, KubernetesApi, KubernetesError
+from runtime.kubernetes_nodes import gpu_type_of
+from runtime.kubernetes_teardown import REST, WORKLOADS
+from runtime.observe.kubernetes.headroom import gpus_of, headroom
+from runtime.observe.kubernetes.look import read_records
+from runtime.observe.kubernetes.objects import unix_time
+from runtime.observe.kubernetes.observer import LOOK_S, RunObserver, RunView
+from runtime.observe.kubernetes.run_files import RunFiles
+from runtime.observe.kubernetes.watch import RunWatch, open_watch
+from runtime.run_record import RunRecord
+
+Manifest = Mapping[str, Any]  # Any: a Kubernetes object
+
+ROOM_S = 2.0
+"""How long a look at all nodes and pods is good for; a promotion may wait ten seconds."""
+
+_ALL_PODS = replace(KINDS["Pod"], is_namespaced=False)
+"""Pods of every namespace: all of them hold GPUs."""
+
+
+class PodSight:
+    """The watch and the observer of one cluster; safe to use from several threads."""
+
+    def __init__(self, profile: ClusterProfile, api: KubernetesApi, watch: RunWatch) -> None:
+        """Observe through these; `open_sight` makes them."""
+        self.profile = profile
+        self.api = api
+        self.files = RunFiles(api)
+        self._watch = watch
+        self._observer = RunObserver(api, watch, self.files)
+        self._views: dict[str, tuple[float, RunView | None]] = {}
+        self._lock = threading.Lock()
+        self._room: tuple[float, ClusterRoom] | None = None
+
+    def refresh(self) -> None:
+        """Take in which runs have changed; raises what makes watching impossible."""
+        for run_id in self._watch.changes(0):
+            self._views.pop(run_id, None)
+
+    def close(self) -> None:
+        """Stop watching."""
+        self._watch.__exit__(None, None, None)
+        self.api.close()
+
+    @property
+    def is_current(self) -> bool:
+        """Tell whether everything has been listed and the API answers."""
+        return self._watch.is_current
+
+    def view(self, run_id: str) -> RunView | None:
+        """Return the view of a run, judged again after a change and every few seconds."""
+        known = self._views.get(run_id)
+        if known is not None and time.monotonic() - known[0] < LOOK_S:
+            return known[1]
+        view = self._observer.settle(run_id)
+        self._views[run_id] = (time.monotonic(), view)
+        return view
+
+    def forget(self, run_id: str) -> None:
+        """Judge a run again at the next look."""
+        self._watch.touch(run_id)
+        self._views.pop(run_id, None)
+
+    def room(self) -> ClusterRoom:
+        """Return the cluster's room, as of at most some seconds ago."""
+        with self._lock:
+            if self._room is not None and time.monotonic() - self._room[0] < ROOM_S:
+                return self._room[1]
+            room = self._read_room()
+            self._room = (time.monotonic(), room)
+            return room
+
+    def _read_room(self) -> ClusterRoom:
+        if self.profile.queue is not None:
+            return ClusterRoom(profile=self.profile, nodes=(), queues=True)
+        offer = self.profile.kubernetes
+        live = "status.phase!=Succeeded,status.phase!=Failed"
+        pods = self.api.list(_ALL_PODS, fields=live)
+        held: dict[str, Counter[str]] = defaultdict(Counter)
+        for pod in pods:
+            run_id = (pod["metadata"].get("labels") or {}).get(naming.LABEL_RUN)
+            node = pod["spec"].get("nodeName")
+            if run_id and node:
+                held[node][run_id] += gpus_of(pod)
+        tolerations = offer.tolerations if offer is not None else ()
+        found = headroom(self.api.list("Node"), pods, tolerations=tolerations)
+        nodes = tuple(
+            NodeRoom(
+                name=one.node,
+                gpu_type=one.gpu_type,
+                num_gpus=0 if one.barrier else one.num_gpus,
+                num_free=one.num_free,
+                held=dict(held.get(one.node, {})),
+            )
+            for one in found
+        )
+        return ClusterRoom(profile=self.profile, nodes=nodes)
+
+    def found_runs(self) -> list[FoundRun]:
+        """Return the runs that have a record in the namespace."""
+        owned: dict[str, list[Leftover]] = defaultdict(list)
+        for one in self.leftovers():
+            owned[one.run_id].append(one)
+        return [
+            _found(self.profile, record, owned[record.run_id]) for record in read_records(self.api)
+        ]
+
+    def leftovers(self) -> list[Leftover]:
+        """Return every object that carries a run's label, as far as it may be listed."""
+        found = []
+        for kind in (*WORKLOADS, *REST):
+            if not KINDS[kind].is_namespaced:
+                continue
+            try:
+                objects = self.api.list(kind, labels={naming.LABEL_MANAGED_BY: naming.PROJECT})
+            except ForbiddenError:
+                continue
+            except KubernetesError as error:
+                if error.status != 404:  # an API that the cluster does not serve
+                    raise
+                continue
+            found += [_leftover(self.profile, kind, one) for one in objects if _is_owned(one)]
+        return found
+
+
+def open_sight(profile: ClusterProfile) -> PodSight:
+    """Connect to a cluster and begin to watch all runs of its namespace."""
+    assert isinstance(profile.connection, KubernetesConnection), "a cluster of nodes"
+    api = KubernetesApi.connect(profile.connection)
+    watch = open_watch(api)
+    watch.__enter__()
+    return PodSight(profile, api, watch)
+
+
+def _found(profile: ClusterProfile, record: RunRecord, objects: list[Leftover]) -> FoundRun:
+    return FoundRun(
+        cluster=profile.name,
+        record=record,
+        control_plane_id=next(
+            (one.control_plane_id for one in objects if one.control_plane_id), ""
+        ),
+        gpu_type=next((one.gpu_type for one in objects if one.gpu_type), ""),
+        num_gpus=sum(one.num_gpus for one in objects),
+    )
+
+
+def _is_owned(manifest: Manifest) -> bool:
+    return naming.LABEL_RUN in (manifest["metadata"].get("labels") or {})
+
+
+def _leftover(profile: ClusterProfile, kind: str, manifest: Manifest) -> Leftover:
+    metadata = manifest["metadata"]
+    created = unix_time(metadata.get("creationTimestamp"))
+    num_gpus = gpus_of(manifest) if kind == "Pod" else 0
+    selector = (manifest.get("spec") or {}).get("nodeSelector") or {} if kind == "Pod" else {}
+    known = gpu_type_of(selector)
+    types = [offer.name for offer in profile.gpus]
+    return Leftover(
+        cluster=profile.name,
+        kind=kind,
+        name=str(metadata["name"]),
+        run_id=str(metadata["labels"][naming.LABEL_RUN]),
+        control_plane_id=str(metadata["labels"].get(naming.LABEL_CONTROL_PLANE, "")),
+        gpu_type=(known[0] if known else types[0]) if num_gpus and types else "",
+        num_gpus=num_gpus,
+        started_at=datetime.fromtimestamp(created, UTC) if created is not None else None,
+    )
