@@ -40,4 +40,5 @@ def release_stragglers(api: KubernetesApi, facts: RunFacts, *, ended: float | No
 def _is_stuck(pod: PodFact, *, is_late: bool) -> bool:
     if pod.is_over or pod.deletion_asked is not None:
         return False
-    return is_late or pod.main.state != "running"
+    # kubelet says that a container has ended some moments before it says so of the pod
+    return is_late or pod.main.state not in {"running", "terminated"}

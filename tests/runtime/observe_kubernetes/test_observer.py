@@ -152,6 +152,18 @@ def test_a_pod_that_runs_is_left_to_end_by_itself(fake: tuple[FakeApi, Kubernete
     assert JOB in served.paths()
 
 
+def test_a_pod_whose_container_has_just_ended_keeps_its_job(
+    fake: tuple[FakeApi, KubernetesApi],
+):
+    served, api = fake
+    ClusterRecord(api, "run-one").advance(RunState.FAILED, attempt=1, reason="another failed")
+    served.put(POD, manifests.pod("run-one", **ended(0) | {"phase": "Running"}))
+
+    settle(api)
+
+    assert JOB in served.paths()
+
+
 def test_a_preempted_run_is_queued_as_its_next_attempt(fake: tuple[FakeApi, KubernetesApi]):
     served, api = fake
     settle(api)
