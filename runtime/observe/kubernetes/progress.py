@@ -40,8 +40,9 @@ def _in_queue(facts: RunFacts) -> Progress | None:
         return RunState.QUEUED, f"Kueue{where}: {words}" if words else f"queued by Kueue{where}"
     if workload is not None and workload.state == "reserved":
         return RunState.PENDING, f"quota is reserved, Kueue waits: {workload.message}".rstrip(": ")
-    if facts.job_set is not None and facts.job_set.is_suspended and not facts.pods:
-        return RunState.QUEUED, "its JobSet is suspended"
+    made = (facts.job_set,) if facts.job_set is not None else facts.jobs
+    if workload is None and made and not facts.pods and all(one.is_suspended for one in made):
+        return RunState.QUEUED, "it is suspended until Kueue admits it"
     return None
 
 

@@ -67,6 +67,12 @@ def test_nothing_is_said_of_a_run_that_is_not_made_yet():
     assert judge_pods(seen, record(RunState.QUEUED), RUN) is None
 
 
+def test_a_run_that_is_made_suspended_stays_queued():
+    seen = facts(pods=(), jobs=(job(TRAINER, is_suspended=True),))
+
+    assert judge_pods(seen, record(RunState.QUEUED), RUN) is None
+
+
 def test_a_run_is_not_running_while_nobody_knows_its_pods():
     empty = LaunchedRun(run_id="run-one", attempt=1)
 
