@@ -1,0 +1,47 @@
+"""Capture of what a run wrote, before its teardown, as the reconciler drives it; a protocol.
+
+The reconciler begins it once nothing of the run runs any more, asks how far it is, and goes on with
+the teardown when it is done, has failed for good, or is not done within its time.
+"""
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Protocol
+
+from runtime.control.values import StoredRun
+
+CAPTURE_LIMIT_S = 900.0
+"""After which a teardown goes on with capture=incomplete."""
+
+
+class CaptureState(StrEnum):
+    """Where a capture is."""
+
+    RUNNING = "running"
+    DONE = "done"
+    FAILED = "failed"
+    """For good; what may be tried again stays RUNNING."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class CaptureReport:
+    """How far a capture is; `message` is for the run's reader."""
+
+    state: CaptureState
+    message: str = ""
+
+
+class Capturer(Protocol):
+    """Captures runs; every method returns at once, and is safe to call from several threads."""
+
+    def capture(self, run: StoredRun) -> CaptureReport:
+        """Begin to capture a run, or say how far it is; goes on with what another server began."""
+        ...
+
+
+class NoCapture:
+    """Leaves what runs wrote where it is: their run directories outlive their teardown."""
+
+    def capture(self, run: StoredRun) -> CaptureReport:
+        """Say that there is nothing to do."""
+        return CaptureReport(state=CaptureState.DONE)

@@ -1,0 +1,100 @@
+"""What to do with a run that is over: capture what it wrote, destroy its stack, remove it. Pure.
+
+The part of `runtime.control.steps` that begins with a terminal state.
+"""
+
+from runtime.control.captures import CAPTURE_LIMIT_S, CaptureState
+from runtime.control.operations import UNREACHABLE, OperationKind, OperationState
+from runtime.control.situations import MAKING, Situation
+from runtime.control.step_kinds import (
+    BeginCapture,
+    EndCapture,
+    EndWorkloads,
+    Forget,
+    Nothing,
+    SetTeardown,
+    Settle,
+    Start,
+    Step,
+)
+from runtime.control.values import Wish
+from runtime.states import Capture, Teardown
+
+STUCK_TRIES = 3
+"""After so many destroys in a row that failed, the teardown is said to be stuck; it goes on."""
+
+_LATE = "not done within {:.0f} s: what is missing stays in the run directory"
+
+
+def aftermath(at: Situation) -> Step:
+    """Return the next step of a run that is over."""
+    run, seen = at.run, at.seen
+    if run.teardown is Teardown.DONE and run.capture in {Capture.DONE, Capture.INCOMPLETE}:
+        return Forget() if run.wish is Wish.DELETE else Nothing()
+    if at.is_busy:
+        return Nothing()
+    if at.is_never_up:
+        return _unused(at)
+    if seen is not None and seen.is_unsettled:
+        return Settle()
+    if seen is not None and seen.is_reachable and seen.num_left > 0 and not at.is_ended:
+        return EndWorkloads(reason=run.reason)
+    return captured(at) or _torn_down(at)
+
+
+def captured(at: Situation) -> Step | None:
+    """Return the next step of the capture, None once it is over."""
+    if at.run.capture is Capture.NONE:
+        return BeginCapture()
+    if at.run.capture is not Capture.RUNNING:
+        return None
+    report = at.capture
+    if report is not None and report.state is CaptureState.DONE:
+        return EndCapture(capture=Capture.DONE, message=report.message)
+    if report is not None and report.state is CaptureState.FAILED:
+        return EndCapture(capture=Capture.INCOMPLETE, message=report.message)
+    since = at.capture_since
+    if since is not None and (at.now - since).total_seconds() > CAPTURE_LIMIT_S:
+        why = f"{report.message}; " if report is not None and report.message else ""
+        return EndCapture(capture=Capture.INCOMPLETE, message=why + _LATE.format(CAPTURE_LIMIT_S))
+    return Nothing()
+
+
+def _unused(at: Situation) -> Step:
+    """Return the step of a run whose stack never came up: there is nothing to keep or to end."""
+    if at.run.capture is not Capture.DONE:
+        return EndCapture(capture=Capture.DONE)
+    if at.failed(OperationKind.MAKE):
+        return SetTeardown(teardown=Teardown.DONE)
+    return Start(kind=OperationKind.REMOVE)
+
+
+def _torn_down(at: Situation) -> Step:
+    newest = at.newest
+    kind = newest.kind if newest is not None else OperationKind.UP
+    is_done = newest is not None and newest.state is OperationState.DONE
+    if kind is OperationKind.RECOVER and newest is not None:
+        is_removing = newest.recovers is OperationKind.REMOVE
+        return Start(kind=OperationKind.REMOVE if is_removing else OperationKind.DESTROY)
+    if kind is OperationKind.REMOVE:
+        return SetTeardown(teardown=Teardown.DONE) if is_done else at.again(kind)
+    if kind is not OperationKind.DESTROY or kind in MAKING:
+        return Start(kind=OperationKind.DESTROY)
+    if not is_done:
+        return _failed_destroy(at)
+    left = at.seen.num_left if at.seen is not None and at.seen.is_reachable else 0
+    return Start(kind=OperationKind.REMOVE) if left == 0 else at.again(kind)
+
+
+def _failed_destroy(at: Situation) -> Step:
+    """Say how a teardown hangs, and try it again for as long as it does."""
+    newest = at.newest
+    assert newest is not None
+    teardown = None
+    if newest.code == UNREACHABLE:
+        teardown = Teardown.UNREACHABLE
+    elif newest.num_tries >= STUCK_TRIES:
+        teardown = Teardown.STUCK
+    if teardown is not None and at.run.teardown is not teardown:
+        return SetTeardown(teardown=teardown, message=newest.message)
+    return at.again(OperationKind.DESTROY)

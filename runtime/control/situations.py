@@ -1,0 +1,102 @@
+"""A run's situation: what is stored, seen and remembered of it when its next step is decided."""
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from runtime.control.captures import CaptureReport
+from runtime.control.operations import OperationKind, OperationState, StoredOperation
+from runtime.control.places import Seen
+from runtime.control.step_kinds import Nothing, Start
+from runtime.control.values import StoredRun
+from runtime.states import RunState
+
+MAKING = frozenset({OperationKind.MAKE, OperationKind.SET})
+STARTING = frozenset({OperationKind.UP, OperationKind.RESUME})
+
+RETRY_S = (5.0, 300.0)
+"""The first and the longest wait before an operation that failed is tried again."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class PauseMark:
+    """When a pause began, and the newest checkpoint by then."""
+
+    since: datetime
+    step: int | None = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Situation:
+    """Everything that the next step of a run hangs on; `newest` is its newest operation.
+
+    `is_ended` says that its workloads were ended as its wish asks, and nothing was begun since.
+    """
+
+    run: StoredRun
+    now: datetime
+    seen: Seen | None = None
+    newest: StoredOperation | None = None
+    is_holder_dead: bool = False
+    is_ended: bool = False
+    pause: PauseMark | None = None
+    capture: CaptureReport | None = None
+    capture_since: datetime | None = None
+
+    @property
+    def operation(self) -> StoredOperation | None:
+        """Return the newest operation of the current attempt."""
+        newest = self.newest
+        return newest if newest is not None and newest.attempt == self.run.attempt else None
+
+    @property
+    def is_busy(self) -> bool:
+        """Tell whether an operation is under way, of whatever attempt."""
+        return self.newest is not None and self.newest.state is OperationState.RUNNING
+
+    @property
+    def is_abandoned(self) -> bool:
+        """Tell whether the server of the operation that is under way has died."""
+        return self.is_busy and self.is_holder_dead
+
+    @property
+    def is_promoted(self) -> bool:
+        """Tell whether the scheduler gave the run a place, or left it to the cluster's queue."""
+        return self.run.state is not RunState.QUEUED or self.run.queue_number is None
+
+    @property
+    def is_never_up(self) -> bool:
+        """Tell whether no `up` was ever begun on the run's stack."""
+        if self.run.attempt > 1:
+            return False
+        if self.newest is None or self.newest.kind in MAKING:
+            return True
+        if self.newest.kind is OperationKind.REMOVE:
+            return False
+        return self.newest.recovers in MAKING
+
+    @property
+    def age_s(self) -> float:
+        """Return how long ago the run was dispatched."""
+        return (self.now - self.run.created_at).total_seconds()
+
+    @property
+    def since_operation_s(self) -> float:
+        """Return how long ago the newest operation ended, 0 while there is none or it goes on."""
+        ended = self.newest.finished_at if self.newest is not None else None
+        return (self.now - ended).total_seconds() if ended is not None else 0.0
+
+    def failed(self, kind: OperationKind) -> bool:
+        """Tell whether the newest operation is of this kind and failed."""
+        newest = self.newest
+        return newest is not None and (newest.kind, newest.state) == (kind, OperationState.FAILED)
+
+    def start_up(self) -> Start:
+        """Return the step that brings the stack up at the current attempt."""
+        kind = OperationKind.RESUME if self.run.attempt > 1 else OperationKind.UP
+        return Start(kind=kind)
+
+    def again(self, kind: OperationKind) -> Start | Nothing:
+        """Return the step that does a failed operation again, once it has waited long enough."""
+        tries = self.newest.num_tries if self.newest is not None else 1
+        wait_s = min(RETRY_S[0] * 2 ** min(tries - 1, 10), RETRY_S[1])
+        return Start(kind=kind) if self.since_operation_s >= wait_s else Nothing()

@@ -1,0 +1,228 @@
+"""What to do next with a run: one decision from what is stored and what is seen. Pure.
+
+Called by `runtime.control.reconciler` for each live run in each pass; `runtime.control.acts` does
+what is decided. The end of a run is `runtime.control.last_steps`. A queued run is promoted by
+`runtime.control.scheduler`, not here.
+"""
+
+from runtime.control import last_steps
+from runtime.control.operations import (
+    CAPACITY,
+    OperationKind,
+    OperationState,
+    StoredOperation,
+)
+from runtime.control.situations import MAKING, STARTING, PauseMark, Situation
+from runtime.control.step_kinds import (
+    Advance,
+    EndWorkloads,
+    NewAttempt,
+    Note,
+    Nothing,
+    Requeue,
+    SetTeardown,
+    Settle,
+    Start,
+    Step,
+)
+from runtime.control.values import Wish
+from runtime.states import RunState, Teardown, may_follow
+
+PAUSE_LIMIT_S = 600.0
+"""How long a pause waits for a new checkpoint before it goes back to the one before."""
+
+MAX_UPS = 3
+"""How often in a row an `up` is tried that failed by something that may pass."""
+
+MISSING_S = 120.0
+"""How long after an `up` a cluster may show nothing of the run."""
+
+_MAKE_GRACE_S = 120.0
+STOPPED = "stopped on request"
+DELETED = "deleted"
+PAUSED = "paused"
+"""Reasons of ends that a person wished; PAUSED also stands in the record of the paused attempt."""
+
+
+def next_step(at: Situation) -> Step:
+    """Return what to do with a run now."""
+    run = at.run
+    if run.is_adopted:
+        return _adopted(at)
+    if at.is_abandoned:
+        return Start(kind=OperationKind.RECOVER)
+    if at.failed(OperationKind.RECOVER):
+        return at.again(OperationKind.RECOVER)
+    if run.is_over:
+        return last_steps.aftermath(at)
+    if run.wish in {Wish.STOP, Wish.DELETE}:
+        return _stop(at, DELETED if run.wish is Wish.DELETE else STOPPED)
+    if run.state is RunState.PAUSED:
+        return Nothing()
+    if run.wish is Wish.PAUSE and run.state in {RunState.RUNNING, RunState.PAUSING}:
+        return _pause(at)
+    return _run(at)
+
+
+def _run(at: Situation) -> Step:
+    """Bring a run to its end, as it was wished."""
+    operation = at.operation
+    if at.seen is not None and at.seen.preempted and not at.is_busy:
+        return NewAttempt(reason=at.seen.preemption)
+    if operation is None:
+        return _unmade(at)
+    if operation.kind is OperationKind.RECOVER and not at.is_busy:
+        return _recovered(at, operation)
+    if operation.kind in MAKING:
+        if operation.state is OperationState.FAILED:
+            return Advance(state=RunState.FAILED, reason=operation.message)
+        return Nothing() if at.is_busy or not at.is_promoted else at.start_up()
+    if operation.kind in STARTING and operation.state is OperationState.FAILED:
+        return _failed_up(at, operation)
+    return _observed(at)
+
+
+def _unmade(at: Situation) -> Step:
+    """Return the step of a run on whose stack nothing was done at this attempt."""
+    if at.run.attempt > 1:
+        return at.start_up() if at.is_promoted else Nothing()
+    if at.age_s < _MAKE_GRACE_S:
+        return Nothing()
+    return Advance(
+        state=RunState.FAILED,
+        reason="the server ended before the run's stack was made: dispatch it again",
+    )
+
+
+def _recovered(at: Situation, operation: StoredOperation) -> Step:
+    """Go on after a crash: what was under way is done again, but for secrets, which are gone."""
+    if operation.recovers in MAKING:
+        return Advance(
+            state=RunState.FAILED,
+            reason="the server ended while it stored the run's secrets: dispatch it again",
+        )
+    ended = _observed_end(at)
+    return ended or (at.start_up() if at.is_promoted else Nothing())
+
+
+def _failed_up(at: Situation, operation: StoredOperation) -> Step:
+    ended = _observed_end(at)
+    if ended is not None:
+        return ended
+    if operation.code == CAPACITY:
+        return Requeue(reason=operation.message)
+    if operation.is_retryable and operation.num_tries < MAX_UPS:
+        return at.again(operation.kind)
+    return Advance(state=RunState.FAILED, reason=operation.message)
+
+
+def _observed(at: Situation) -> Step:
+    """Mirror what is seen of a run whose `up` is under way or done."""
+    seen, run = at.seen, at.run
+    if seen is None or not seen.is_reachable:
+        return _note(at, f"cluster {run.cluster} does not answer")
+    if seen.is_unsettled and not at.is_busy:
+        return Settle()
+    found = seen.transition
+    if found is None:
+        is_missing = at.since_operation_s > MISSING_S and not at.is_busy and seen.num_left == 0
+        if is_missing and run.state is not RunState.QUEUED:
+            reason = f"nothing of the run is left on cluster {run.cluster}"
+            return Advance(state=RunState.FAILED, reason=reason)
+        return Nothing()
+    if found.state is run.state:
+        return _note(at, found.reason)
+    if not may_follow(run.state, found.state):
+        return Nothing()
+    return _advance(at)
+
+
+def _observed_end(at: Situation) -> Advance | None:
+    """Return the end that the run's own record says, None while it says none."""
+    found = at.seen.transition if at.seen is not None else None
+    if found is None or found.state not in {RunState.COMPLETED, RunState.FAILED, RunState.STOPPED}:
+        return None
+    return _advance(at)
+
+
+def _advance(at: Situation) -> Advance:
+    assert at.seen is not None
+    assert at.seen.transition is not None
+    return Advance(
+        state=at.seen.transition.state,
+        reason=at.seen.transition.reason,
+        exit_details=at.seen.exit_details,
+        time=at.seen.since,
+        needs_none_left=at.seen.transition.state is RunState.STOPPED,
+    )
+
+
+def _stop(at: Situation, reason: str) -> Step:
+    """End a run in whatever state it is; STOPPED comes only once nothing of it is left."""
+    seen = at.seen
+    if at.is_busy and at.operation is not None and at.operation.kind in MAKING:
+        return Nothing()
+    if at.is_never_up and not at.is_busy and (seen is None or seen.num_left == 0):
+        return Advance(state=RunState.STOPPED, reason=reason)
+    if seen is None or not seen.is_reachable:
+        return _note(at, f"stops once cluster {at.run.cluster} answers")
+    is_clear = seen.num_left == 0 and at.is_ended
+    if at.is_busy:  # an `up` may be starting more
+        return Nothing() if is_clear else EndWorkloads(reason=reason, interrupts=True)
+    end = _observed_end(at)
+    if end is not None and (end.state is not RunState.STOPPED or seen.num_left == 0):
+        return end
+    if not is_clear:
+        return EndWorkloads(reason=reason)
+    return Advance(state=RunState.STOPPED, reason=reason, needs_none_left=True)
+
+
+def _pause(at: Situation) -> Step:
+    """Wait for a new checkpoint, end what runs, and say PAUSED once nothing of it is left."""
+    seen, pause = at.seen, at.pause
+    if seen is None or not seen.is_reachable or at.is_busy:
+        return Nothing()
+    end = _observed_end(at)
+    is_own_end = end is not None and end.state is RunState.STOPPED and end.reason == PAUSED
+    if end is not None and not is_own_end:
+        return end
+    if at.run.state is RunState.RUNNING:
+        step = seen.has_checkpoint_step
+        after = "" if step is None else f" after step {step}"
+        return Advance(
+            state=RunState.PAUSING, reason=f"waits for a checkpoint{after}", checkpoint_step=step
+        )
+    if seen.num_left == 0 and (is_own_end or at.is_ended):
+        return Advance(state=RunState.PAUSED, reason=PAUSED, needs_none_left=True)
+    if is_own_end or at.is_ended or pause is None or _may_end(at, pause):
+        return EndWorkloads(reason=PAUSED)
+    return Nothing()
+
+
+def _may_end(at: Situation, pause: PauseMark) -> bool:
+    assert at.seen is not None
+    newest = at.seen.has_checkpoint_step
+    is_new = newest is not None and (pause.step is None or newest > pause.step)
+    return is_new or (at.now - pause.since).total_seconds() > PAUSE_LIMIT_S
+
+
+def _note(at: Situation, reason: str) -> Step:
+    return Note(reason=reason) if reason and reason != at.run.reason else Nothing()
+
+
+def _adopted(at: Situation) -> Step:
+    """Mirror a run that somebody else drives; nothing of it is ever touched."""
+    seen, run = at.seen, at.run
+    if seen is None or not seen.is_reachable:
+        return Nothing()
+    if not run.is_over:
+        found = seen.transition
+        if found is None or not may_follow(run.state, found.state):
+            return Nothing()
+        return _advance(at)
+    captured = last_steps.captured(at)
+    if captured is not None:
+        return captured
+    if run.teardown is not Teardown.DONE and (seen.is_torn_down or seen.transition is None):
+        return SetTeardown(teardown=Teardown.DONE)
+    return Nothing()
