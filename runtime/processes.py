@@ -15,7 +15,7 @@ from pathlib import Path
 
 _PROC = Path("/proc")
 _PR_SET_CHILD_SUBREAPER = 36
-_STATE, _PPID, _START = 0, 1, 19  # fields of /proc/<pid>/stat after the ")" of the name
+_STATE, _PPID, _SESSION, _START = 0, 1, 3, 19  # fields of /proc/<pid>/stat after the name's ")"
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -80,6 +80,24 @@ def marked_processes(
     spared = spare | {os.getpid()}
     found = {pid for pid in parents if _has_ancestor(pid, parents, wanted)}
     return frozenset(identities[pid] for pid in found - spared)
+
+
+def session_processes(leader: ProcessId) -> frozenset[ProcessId]:
+    """Return what lives in the session that a process has begun, also after its own end.
+
+    The kernel gives a pid out again only when no process is in the session of that number.
+    """
+    if identify(leader.pid) not in (leader, None):
+        return frozenset()
+    found = set()
+    for pid in _pids():
+        fields = _stat(pid)
+        if fields is None or fields[_STATE] in {"Z", "X"} or int(fields[_SESSION]) != leader.pid:
+            continue
+        process = ProcessId(pid, int(fields[_START]))
+        if process.start_ticks >= leader.start_ticks:
+            found.add(process)
+    return frozenset(found)
 
 
 def end_processes(

@@ -19,6 +19,8 @@ _NO_SIDECARS = "?metadata=skip"
 """Write no `.attrs` file beside each state file: it is written in place, and an engine killed in
 between leaves it empty, after which the engine refuses every stack of the backend ("EOF")."""
 
+DATABASE_VARIABLE = "PADDOCK_DATABASE"
+
 _PASSPHRASE_FILE = "PULUMI_CONFIG_PASSPHRASE_FILE"  # noqa: S105 - a variable's name
 _PASSPHRASE = "PULUMI_CONFIG_PASSPHRASE"  # noqa: S105 - a variable's name
 
@@ -38,6 +40,19 @@ def backend_environment(environ: Mapping[str, str]) -> dict[str, str]:
     chosen = {_BACKEND: f"file://{backend}{_NO_SIDECARS}"}
     if not (environ.get(_PASSPHRASE_FILE) or _PASSPHRASE in environ):
         chosen[_PASSPHRASE_FILE] = str(_passphrase_file(home))
+    return chosen
+
+
+def engine_service_environment(environ: Mapping[str, str]) -> dict[str, str]:
+    """Return the environment of a server's operations: the backend chosen, without the database.
+
+    The address of the database may hold its password, and no operation needs it.
+    """
+    chosen = {**pulumi_environment(environ)}
+    login = _login(environ)
+    if login and not chosen.get(_BACKEND):  # a login is in a PULUMI_HOME, which each has its own of
+        chosen[_BACKEND] = login
+    chosen.pop(DATABASE_VARIABLE, None)
     return chosen
 
 

@@ -31,6 +31,18 @@ _GRACE_S = 30.0
 """From the one SIGINT, after which the engine saves its state, to SIGKILL."""
 
 
+class LockedError(StackError):
+    """An engine that is not proved dead holds the stack."""
+
+    code = "stack_locked"
+
+
+class LateError(StackError):
+    """An operation was ended at the watchdog's limit."""
+
+    code = "stack_late"
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Project:
     """A project directory and the environment of its operations (`pulumi_environment`)."""
@@ -48,11 +60,19 @@ def list_stacks(project: Project) -> list[str]:
 
     Every command asks this first, so what a killed engine left half-written is removed here.
     """
+    return list(stack_updates(project))
+
+
+def stack_updates(project: Project) -> dict[str, str]:
+    """Return the time of the last update of each stack of the project, empty where none was."""
     backend = file_backend(project.environment)
     if backend is not None:
         remove_torn_sidecars(backend)
     answer = _run(project, ["stack", "ls", "--json"])
-    return [str(stack["name"]).rsplit("/", 1)[-1] for stack in json.loads(answer or "[]")]
+    return {
+        str(stack["name"]).rsplit("/", 1)[-1]: str(stack.get("lastUpdate") or "")
+        for stack in json.loads(answer or "[]")
+    }
 
 
 def init_stack(project: Project, stack: str) -> None:
@@ -124,24 +144,34 @@ def outputs(project: Project, stack: str) -> dict[str, Any]:
 def destroy(project: Project, stack: str, on_line: OnLine) -> None:
     """Destroy a stack from state alone, after breaking a lock whose owner is proved dead.
 
-    Raises StackError while the lock's owner lives, or when it cannot be proved dead.
+    Raises LockedError while the lock's owner lives, or when it cannot be proved dead.
     """
-    if break_lock(project, stack, on_line):
+    recover(project, stack, on_line)
+    _run(project, ["destroy", "--stack", stack, "--yes", "--skip-preview"], on_line=on_line)
+
+
+def recover(project: Project, stack: str, on_line: OnLine) -> bool:
+    """Cancel the update of a dead engine and clear what it was creating; tell if there was one.
+
+    Raises LockedError while the owner of the lock is not proved dead.
+    """
+    was_locked = break_lock(project, stack, on_line)
+    if was_locked:
         refresh = ["refresh", "--stack", stack, "--yes", "--skip-preview"]
         _run(project, [*refresh, "--clear-pending-creates"], on_line=on_line)
-    _run(project, ["destroy", "--stack", stack, "--yes", "--skip-preview"], on_line=on_line)
+    return was_locked
 
 
 def break_lock(project: Project, stack: str, on_line: OnLine) -> bool:
     """Cancel the update of an engine that is proved dead; tell whether there was one.
 
-    Raises StackError while the owner lives, or is of another host.
+    Raises LockedError while the owner lives, or is of another host.
     """
     backend = file_backend(project.environment)
     locks = stack_locks(backend, stack) if backend is not None else []
     for lock in locks:
         if not is_owner_dead(lock):
-            raise StackError(
+            raise LockedError(
                 f"{stack} is locked by pid {lock.pid} on {lock.host or 'an unknown host'}, which "
                 f"is not proved dead: wait for it, or `pulumi cancel --stack {stack}`"
             )
@@ -149,6 +179,11 @@ def break_lock(project: Project, stack: str, on_line: OnLine) -> bool:
         on_line(f"the engine that held {stack} is dead (pid {locks[0].pid}): cancelling its update")
         _run(project, ["cancel", "--stack", stack, "--yes"], on_line=on_line)
     return bool(locks)
+
+
+def unprotect(project: Project, stack: str) -> None:
+    """Let the resources of a stack be destroyed that are protected against it."""
+    _run(project, ["state", "unprotect", "--all", "--yes", "--stack", stack])
 
 
 def remove_stack(project: Project, stack: str) -> None:
@@ -176,14 +211,14 @@ def _run(
         stderr=subprocess.STDOUT if streamed else subprocess.PIPE,
         text=True,
         errors="replace",
-        start_new_session=True,  # the terminal's Ctrl-C reaches us alone; we pass on one SIGINT
+        process_group=0,  # the terminal's Ctrl-C reaches us alone; we pass on one SIGINT
     )
     with process, _watchdog(process) as is_late:
         text = _communicate(process, stdin, on_line)
     if process.returncode != 0:
         what = f"pulumi {' '.join(command[:2])}"
         if is_late.is_set():
-            raise StackError(
+            raise LateError(
                 f"{what} was not done within {_TIMEOUT_S:g} s and was ended: see what it waited "
                 f"for, then run it again, or `paddock destroy` the run\n{text[1]}".rstrip()
             )

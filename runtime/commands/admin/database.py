@@ -14,14 +14,13 @@ from rich.markup import escape
 from rich.table import Table
 
 from runtime.commands.session import console
+from runtime.control.backend import DATABASE_VARIABLE as VARIABLE
 from runtime.errors import Problem, SettingsError, SetupError
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection
 
     from runtime.control.store.store import Store
-
-VARIABLE = "PADDOCK_DATABASE"
 
 DatabaseOption = Annotated[
     str | None,

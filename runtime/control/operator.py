@@ -1,0 +1,262 @@
+"""Performs operations on runs' stacks, each in an OS process of its own (`runtime.control.worker`).
+
+A worker has its own session, PULUMI_HOME and project folder, and outlives its server: what a dead
+server on this host began is found in the run's folder. After every operation the stack's settings
+file is copied into the store, from where any server restores it.
+"""
+
+import logging
+import threading
+import time
+from collections import OrderedDict
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from pathlib import Path
+
+from runtime.control.backend import engine_service_environment
+from runtime.control.failures import INTERRUPTED, failure_of
+from runtime.control.operations import (
+    Operation,
+    OperationBusyError,
+    OperationKind,
+    OperationReport,
+    OperationState,
+)
+from runtime.control.projects import PerformedReport, RunFolder, run_folder
+from runtime.control.store import leases, stack_files
+from runtime.control.store.store import Store
+from runtime.control.worker import WorkerRequest, report_of
+from runtime.control.worker_process import Watch, interrupt, is_performed, run_worker
+from runtime.errors import PaddockError
+
+_LOG = logging.getLogger(__name__)
+_MAX_REPORTS = 10_000
+_POLL_S = 0.1
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class OperatorLimits:
+    """How much is done at once, and for how long."""
+
+    num_workers: int = 4
+    operation_s: float = 2000.0
+    """More than each call of the engine may take (`runtime.control.stacks`), of which a destroy
+    after a crash has two."""
+    grace_s: float = 60.0
+    close_s: float = 20.0
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Live:
+    operation: Operation
+    thread: threading.Thread
+    interrupted: threading.Event = field(default_factory=threading.Event)
+
+
+class ProcessOperator:
+    """The operator of one server; see `runtime.control.operations.Operator`."""
+
+    def __init__(
+        self,
+        store: Store,
+        *,
+        checkout: Path,
+        environ: Mapping[str, str],
+        limits: OperatorLimits = OperatorLimits(),
+    ) -> None:
+        """Keep the store and the checkout whose program is run."""
+        self._store = store
+        self._checkout = checkout
+        self._environ = engine_service_environment(environ)
+        self._limits = limits
+        self._slots = threading.BoundedSemaphore(limits.num_workers)
+        self._lock = threading.Lock()
+        self._live: dict[str, _Live] = {}
+        self._reports: OrderedDict[str, OperationReport] = OrderedDict()
+        self._is_closing = False
+
+    def start(self, operation: Operation) -> None:
+        """Begin an operation; raises OperationBusyError while one of the same run is under way."""
+        run_id = operation.run_id
+        with self._lock:
+            if self._is_closing:
+                raise OperationBusyError(f"{run_id}: this server takes no more operations")
+            if run_id in self._live or self._is_under_way(run_id):
+                raise OperationBusyError(f"{run_id}: an operation of it is under way")
+            thread = threading.Thread(
+                target=self._perform, args=(run_id,), name=f"operation-{run_id}", daemon=True
+            )
+            self._live[run_id] = _Live(operation=operation, thread=thread)
+            self._remember(report_of(operation, OperationState.RUNNING))
+        thread.start()
+
+    def state(self, run_id: str) -> OperationReport | None:
+        """Return the newest operation that this server or a dead one on its host began."""
+        with self._lock:
+            known = self._reports.get(run_id)
+            if known is not None:
+                return known
+        folder = run_folder(run_id)
+        found = folder.read()
+        if found is None:
+            return None
+        if found.report.state is OperationState.RUNNING:
+            if is_performed(found):
+                return found.report
+            found = folder.read() or found  # it may have ended in between
+        report = self._ended(folder, found)
+        with self._lock:
+            if run_id not in self._reports:
+                self._remember(report)
+            return self._reports[run_id]
+
+    def interrupt(self, run_id: str) -> None:
+        """Ask the operation of a run to end early; no operation is fine."""
+        with self._lock:
+            live = self._live.get(run_id)
+        if live is not None:
+            live.interrupted.set()
+            return
+        found = run_folder(run_id).read()
+        if found is not None and found.report.state is OperationState.RUNNING:
+            interrupt(found)
+
+    def close(self) -> None:
+        """Take no more operations and give those under way time; later they go on alone."""
+        with self._lock:
+            self._is_closing = True
+            threads = [live.thread for live in self._live.values()]
+        deadline = time.monotonic() + self._limits.close_s
+        for thread in threads:
+            thread.join(max(0.0, deadline - time.monotonic()))
+
+    def _is_under_way(self, run_id: str) -> bool:
+        if run_id in self._reports:  # of this server, so it is over
+            return False
+        found = run_folder(run_id).read()
+        is_running = found is not None and found.report.state is OperationState.RUNNING
+        return found is not None and is_running and is_performed(found)
+
+    def _perform(self, run_id: str) -> None:
+        with self._lock:
+            live = self._live[run_id]
+        try:
+            report = self._run_in_turn(live)
+        except Exception as error:  # the thread's boundary: the report is how it is told
+            _LOG.exception("run %s: %s could not be performed", run_id, live.operation.kind)
+            failure = failure_of(
+                error, live.operation.kind, secrets=live.operation.secrets.values()
+            )
+            report = _failed(live.operation, failure.code, failure.message)
+        if report.state is OperationState.FAILED:
+            _LOG.warning(
+                "run %s: %s failed (%s): %s", run_id, report.kind, report.code, report.message
+            )
+        with self._lock:
+            del self._live[run_id]
+            self._remember(report)
+
+    def _run_in_turn(self, live: _Live) -> OperationReport:
+        while not self._slots.acquire(timeout=_POLL_S):
+            if live.interrupted.is_set():
+                return _failed(live.operation, INTERRUPTED, "interrupted before its turn")
+        try:
+            return self._run(live)
+        finally:
+            self._slots.release()
+
+    def _run(self, live: _Live) -> OperationReport:
+        operation = live.operation
+        if live.interrupted.is_set():
+            return _failed(operation, INTERRUPTED, "interrupted before its turn")
+        folder = run_folder(operation.run_id)
+        folder.make()
+        self._exchange_settings(folder)
+        if operation.lease is not None:
+            with self._store.write() as connection:
+                leases.require(connection, operation.lease)
+        request = WorkerRequest(
+            operation=operation,
+            folder=str(folder.path),
+            checkout=str(self._checkout),
+            ends_by=time.time() + self._limits.operation_s,
+        )
+        watch = Watch(
+            environ=self._environ, interrupted=live.interrupted, grace_s=self._limits.grace_s
+        )
+        code = run_worker(request, folder, watch=watch)
+        found = folder.read()
+        assert found is not None, "it was written before the worker was asked"
+        if found.report.state is OperationState.RUNNING:
+            _LOG.error("run %s: the worker died with exit code %s", operation.run_id, code)
+        return self._ended(folder, found)
+
+    def _ended(self, folder: RunFolder, found: PerformedReport) -> OperationReport:
+        """Return how an operation ended that nobody performs any more, its settings stored."""
+        report = found.report
+        if report.state is OperationState.RUNNING:
+            report = replace(
+                report,
+                state=OperationState.FAILED,
+                code=INTERRUPTED,
+                message=f"the process of {report.kind} died",
+                is_retryable=report.kind is not OperationKind.MAKE,
+                finished_at=datetime.now(UTC),
+            )
+            folder.write(replace(found, report=report))
+        if report.kind is OperationKind.REMOVE and report.state is OperationState.DONE:
+            with self._store.write() as connection:
+                stack_files.remove_file(connection, folder.run_id)
+            folder.remove()
+        elif report.kind is OperationKind.MAKE and report.state is OperationState.FAILED:
+            if not folder.settings.exists():  # it took back what it had made
+                folder.remove()
+        else:
+            self._keep_settings(folder, report.operation_id)
+        return report
+
+    def _exchange_settings(self, folder: RunFolder) -> None:
+        """Store what an earlier operation left here, else take what another server stored."""
+        found = folder.read()
+        if found is not None and not self._is_kept(folder, found.report.operation_id):
+            self._keep_settings(folder, found.report.operation_id)
+            return
+        with self._store.read() as connection:
+            text = stack_files.get_file(connection, folder.run_id)
+        if text is not None:
+            folder.restore_settings(text)
+
+    def _keep_settings(self, folder: RunFolder, operation_id: str) -> None:
+        if self._is_kept(folder, operation_id) or not folder.settings.exists():
+            return
+        try:
+            with self._store.write() as connection:
+                stack_files.put_file(connection, folder.run_id, folder.settings.read_text())
+        except PaddockError as error:
+            _LOG.error("run %s: its settings were not stored: %s", folder.run_id, error)
+            return
+        folder.kept.write_text(operation_id)
+
+    def _is_kept(self, folder: RunFolder, operation_id: str) -> bool:
+        return folder.kept.exists() and folder.kept.read_text() == operation_id
+
+    def _remember(self, report: OperationReport) -> None:
+        """Keep a report, and forget the oldest that are over; the lock is held."""
+        self._reports[report.run_id] = report
+        self._reports.move_to_end(report.run_id)
+        while len(self._reports) > _MAX_REPORTS:
+            oldest = next(iter(self._reports))
+            if oldest in self._live:
+                break
+            del self._reports[oldest]
+
+
+def _failed(operation: Operation, code: str, message: str) -> OperationReport:
+    return replace(
+        report_of(operation, OperationState.FAILED),
+        code=code,
+        message=message,
+        is_retryable=operation.kind is not OperationKind.MAKE,
+        finished_at=datetime.now(UTC),
+    )

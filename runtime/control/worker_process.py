@@ -1,0 +1,126 @@
+"""A worker as its server sees it: started, waited for with a watchdog, ended with its engine.
+
+One SIGINT, which the worker passes on to its engine; after the grace everything in the worker's
+session is killed. Supervisors of local runs are in sessions of their own and live on.
+"""
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from runtime.control.operations import OperationState
+from runtime.control.projects import PerformedReport, RunFolder, open_log
+from runtime.control.worker import REQUEST, WorkerRequest, report_of
+from runtime.processes import (
+    ProcessId,
+    end_processes,
+    identify,
+    is_alive,
+    send_signal,
+    session_processes,
+)
+
+_POLL_S = 0.1
+_KILL_S = 20.0
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Watch:
+    """What a worker is started with, and what ends it early.
+
+    `grace_s` is from the one SIGINT, after which its engine saves the state, to SIGKILL.
+    """
+
+    environ: Mapping[str, str] = field(repr=False)
+    interrupted: threading.Event
+    grace_s: float
+
+
+def run_worker(
+    request: WorkerRequest,
+    folder: RunFolder,
+    *,
+    watch: Watch,
+) -> int:
+    """Run a worker to its end and return its exit code; `watch` may ask it to end early.
+
+    The report in the folder names the worker before it knows what to do, so that no server that
+    comes later takes a living operation for a dead one.
+    """
+    log = open_log(folder)
+    try:
+        process = subprocess.Popen(
+            [sys.executable, "-P", "-m", "runtime.control.worker"],
+            cwd=folder.path,
+            env=dict(watch.environ),
+            stdin=subprocess.PIPE,
+            stdout=log,
+            stderr=log,
+            start_new_session=True,
+        )
+    finally:
+        os.close(log)
+    worker = identify(process.pid)
+    assert worker is not None, "it waits for its request"
+    assert process.stdin is not None
+    report = report_of(request.operation, OperationState.RUNNING)
+    folder.write(PerformedReport(report=report, worker=worker, ends_by=request.ends_by))
+    try:
+        process.stdin.write(REQUEST.dump_json(request))
+        process.stdin.close()
+    except BrokenPipeError:  # it died at its start; its exit code tells
+        process.stdin.close()
+    return _await_end(process, worker, request.ends_by, watch)
+
+
+def is_performed(performed: PerformedReport) -> bool:
+    """Tell whether anything of an operation lives; what is past its end is killed here."""
+    worker = performed.worker
+    if worker is None:
+        return False
+    left = session_processes(worker)
+    if left and time.time() > performed.ends_by:
+        end_session(worker, grace_s=0.0)
+        return False
+    return bool(left)
+
+
+def interrupt(performed: PerformedReport) -> None:
+    """Interrupt the worker of an operation, or its engine where the worker is dead."""
+    worker = performed.worker
+    if worker is not None and is_alive(worker):
+        send_signal(worker, signal.SIGINT)
+    elif worker is not None:
+        for process in session_processes(worker):
+            send_signal(process, signal.SIGINT)
+
+
+def end_session(worker: ProcessId, *, grace_s: float) -> None:
+    """End what a worker left in its session: SIGTERM, on which an engine saves its state."""
+    end_processes(lambda: session_processes(worker), grace_s=grace_s, deadline_s=_KILL_S)
+
+
+def _await_end(
+    process: subprocess.Popen[bytes],
+    worker: ProcessId,
+    ends_by: float,
+    watch: Watch,
+) -> int:
+    grace_s = watch.grace_s
+    kill_at: float | None = None
+    while process.poll() is None:
+        now = time.time()
+        if kill_at is None and (watch.interrupted.is_set() or now > ends_by - grace_s):
+            kill_at = now + grace_s
+            send_signal(worker, signal.SIGINT)
+        elif kill_at is not None and now > kill_at:
+            break
+        time.sleep(_POLL_S)
+    # a worker that ended as it should has left nothing
+    end_session(worker, grace_s=0.0 if process.poll() is None else grace_s)
+    return process.wait()
