@@ -113,6 +113,8 @@ class StoredRun(NewRun):
     """A run as the store holds it; `version` counts its writes (compare-and-set)."""
 
     wish: Wish = Wish.RUN
+    wish_reason: str = ""
+    """Why it is wished, where that is more than that a person asked: a limit that was reached."""
     teardown: Teardown = Teardown.NONE
     capture: Capture = Capture.NONE
     exit_details: ExitDetails | None = None

@@ -1,9 +1,11 @@
 """What happened to runs: a journal that only grows; the database refuses to change it."""
 
+from datetime import datetime
+
 from sqlalchemy import Connection, select
 
-from runtime.control.store.columns import insert, now
-from runtime.control.store.tables import events
+from runtime.control.store.columns import EPOCH, insert, now
+from runtime.control.store.tables import events, runs
 from runtime.control.values import Event, StoredRun
 from runtime.states import RunState
 
@@ -29,6 +31,22 @@ def add_event(
         message=message,
     )
     return connection.execute(row.returning(events.c.event_id)).scalar_one()
+
+
+def add_event_once(
+    connection: Connection, run: StoredRun, kind: str, *, message: str, since: datetime = EPOCH
+) -> bool:
+    """Add an event unless the run has one of the kind since a time; False where it has.
+
+    The run's row is locked to the end of the transaction, so that of two servers one adds it.
+    """
+    locked = select(runs.c.version).where(runs.c.run_id == run.run_id).with_for_update()
+    connection.execute(locked)
+    is_it = (events.c.run_id == run.run_id) & (events.c.kind == kind) & (events.c.time >= since)
+    if connection.execute(select(events.c.event_id).where(is_it).limit(1)).first() is not None:
+        return False
+    add_event(connection, run, kind, message=message)
+    return True
 
 
 def list_events(connection: Connection, run_id: str, *, after: int = 0) -> list[Event]:

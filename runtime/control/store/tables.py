@@ -136,6 +136,7 @@ runs = Table(
     Column("is_adopted", Boolean(), nullable=False),
     Column("max_spend_microusd", BigInteger()),
     Column("wish", Word(Wish), nullable=False),
+    Column("wish_reason", SafeText(), nullable=False, server_default=""),
     Column("teardown", Word(Teardown), nullable=False),
     Column("capture", Word(Capture), nullable=False),
     Column("exit_details", Json()),
@@ -242,6 +243,7 @@ ledger = Table(
     _text("note"),
     _time("time"),
     Index(None, "wallet_id", "entry_id"),
+    Index(None, "wallet_id", "kind", "entry_id"),
     Index(None, "run_id"),
 )
 

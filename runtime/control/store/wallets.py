@@ -5,6 +5,7 @@ so that a credit or a debit that is tried again, or by two servers, is written o
 """
 
 from dataclasses import dataclass
+from datetime import datetime
 
 from sqlalchemy import Connection, func, select
 
@@ -105,6 +106,33 @@ def charged_microusd(connection: Connection, run_id: str) -> int:
     of_run = (ledger.c.run_id == run_id) & (ledger.c.kind == EntryKind.DEBIT)
     query = select(func.coalesce(func.sum(ledger.c.amount_microusd), 0)).where(of_run)
     return -int(connection.execute(query).scalar_one())
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class LastCredit:
+    """The newest credit of a wallet."""
+
+    entry_id: int
+    time: datetime
+
+
+def last_credit(connection: Connection, wallet_id: str) -> LastCredit | None:
+    """Return the newest entry that put money into a wallet, corrections left out."""
+    query = select(ledger.c.entry_id, ledger.c.time).where(
+        ledger.c.wallet_id == wallet_id,
+        ledger.c.kind == EntryKind.CREDIT,
+        ledger.c.amount_microusd > 0,
+    )
+    row = connection.execute(query.order_by(ledger.c.entry_id.desc()).limit(1)).mappings().first()
+    return LastCredit(**row) if row else None
+
+
+def balance_at(connection: Connection, wallet_id: str, entry_id: int) -> int:
+    """Return what a wallet held right after an entry."""
+    query = select(func.coalesce(func.sum(ledger.c.amount_microusd), 0)).where(
+        ledger.c.wallet_id == wallet_id, ledger.c.entry_id <= entry_id
+    )
+    return int(connection.execute(query).scalar_one())
 
 
 def list_entries(
