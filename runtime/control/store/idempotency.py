@@ -18,6 +18,25 @@ class RequestKey:
     digest: str
 
 
+def find_run_id(connection: Connection, request: RequestKey) -> str | None:
+    """Return the run that an earlier request of the same key made, None for the first one.
+
+    Raises ConflictError when the key came with another body.
+    """
+    query = select(idempotency_keys.c.digest, idempotency_keys.c.run_id).where(
+        idempotency_keys.c.user_id == request.user_id, idempotency_keys.c.key == request.key
+    )
+    found = connection.execute(query).first()
+    if found is None:
+        return None
+    if found.digest != request.digest:
+        raise ConflictError(
+            f"the Idempotency-Key was used for another request, which made run {found.run_id}: "
+            "choose a new key"
+        )
+    return found.run_id
+
+
 def claim_key(connection: Connection, request: RequestKey, run_id: str) -> str:
     """Return the run of a request: `run_id` for the first of its key, else that of the first.
 
@@ -34,13 +53,6 @@ def claim_key(connection: Connection, request: RequestKey, run_id: str) -> str:
     # on Postgres this waits for the transaction that is just claiming the same key
     if insert_new(connection, row):
         return run_id
-    query = select(idempotency_keys.c.digest, idempotency_keys.c.run_id).where(
-        idempotency_keys.c.user_id == request.user_id, idempotency_keys.c.key == request.key
-    )
-    digest, first_run_id = connection.execute(query).one()
-    if digest != request.digest:
-        raise ConflictError(
-            f"the Idempotency-Key was used for another request, which made run {first_run_id}: "
-            "choose a new key"
-        )
+    first_run_id = find_run_id(connection, request)
+    assert first_run_id is not None, "a key that cannot be inserted is there"
     return first_run_id

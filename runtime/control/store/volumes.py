@@ -56,6 +56,13 @@ def get_volume(
     return Volume(**row) if row else None
 
 
+def find_volume(connection: Connection, volume_id: str) -> Volume | None:
+    """Return a volume by its id, whosever it is."""
+    query = select(*_COLUMNS).where(volumes.c.volume_id == volume_id)
+    row = connection.execute(query).mappings().first()
+    return Volume(**row) if row else None
+
+
 def list_volumes(
     connection: Connection, *, user_id: str, team_id: str | None = None
 ) -> list[Volume]:

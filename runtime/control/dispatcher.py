@@ -1,0 +1,274 @@
+"""RunDispatcher: a request to a queued run, with its stack under way; `services.Dispatcher`.
+
+Everything that refuses a run is judged before anything is stored. Then one transaction stores the
+run, its place in the queue and the operation that makes its stack; the secrets go to that operation
+and are kept nowhere else.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+
+from pydantic import JsonValue
+from sqlalchemy import Connection
+
+from runtime.cluster import ClusterProfile
+from runtime.config import DispatchFlags, LoadedConfig, load_config
+from runtime.control.dispatch_rules import (
+    Choice,
+    Judged,
+    check_user,
+    choose,
+    judge,
+    limits_of,
+    no_volume,
+    resume_not_served,
+    unready_volume,
+)
+from runtime.control.known_clusters import VOLUME_PREFIX
+from runtime.control.operations import Operation, OperationKind, OperationState, Operator
+from runtime.control.places import Clusters
+from runtime.control.requests import CreateRun
+from runtime.control.store import (
+    events,
+    idempotency,
+    operations,
+    queue,
+    runs,
+    volumes,
+    wallets,
+)
+from runtime.control.store.store import Store
+from runtime.control.values import (
+    NewRun,
+    StoredRun,
+    User,
+    Volume,
+    VolumeStatus,
+    wallet_id_of,
+)
+from runtime.control.worker import report_of
+from runtime.errors import ConfigError, PaddockError
+from runtime.naming import new_run_id
+from runtime.observe.snapshot import take_snapshot
+from runtime.plan import build_plan, plan_to_json
+from runtime.situation import UserLimits
+
+_UNSAID = "waits for its turn"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class RunDispatcher:
+    """Makes runs; `holder` names this server in the operations that it begins."""
+
+    store: Store
+    clusters: Clusters
+    operator: Operator
+    holder: str
+
+    def create(self, user: User, request: CreateRun, idempotency_key: str | None) -> StoredRun:
+        """Admit and store a run, fast; its stack follows.
+
+        Raises ConfigError, RefusedError, and ConflictError for a key that another request used.
+        """
+        wanted = _Wanted(user=user, request=request, key=idempotency_key)
+        earlier = self._earlier(wanted)
+        if earlier is not None:
+            return earlier
+        profiles = self.clusters.profiles()
+        wanted.check_config(profiles.values())
+        volume = self._volume(wanted)
+        with self.store.read() as connection:
+            limits = _user_limits(connection, wanted)
+        judged = [
+            self._judge(wanted, profile, volume=volume, limits=limits)
+            for name, profile in sorted(profiles.items())
+            if (volume is None or volume.cluster == name) and wanted.is_readable_for(profile)
+        ]
+        return self._store(wanted, choose(judged), volume)
+
+    def _store(self, wanted: "_Wanted", choice: Choice, volume: Volume | None) -> StoredRun:
+        with self.store.write() as connection:
+            if wanted.request_key is not None:
+                first = idempotency.claim_key(connection, wanted.request_key, wanted.run_id)
+                if first != wanted.run_id:
+                    return _required(connection, first)
+            number = queue.next_queue_number(connection)  # what is counted from here on holds
+            check_user(choice.judged.plan, _user_limits(connection, wanted))
+            new = _new_run(wanted, choice, volume)
+            run = runs.insert_run(connection, replace(new, queue_number=number))
+            events.add_event(connection, run, "state", state=run.state, message=run.reason)
+            cluster = choice.judged.profile.name
+            operation = make_operation(run, cluster, wanted.request.secrets)
+            operations.begin(connection, operation, holder=self.holder)
+        try:
+            self.operator.start(operation)
+        except PaddockError as error:  # this server is ending: the run is over before it began
+            failed = replace(
+                report_of(operation, OperationState.FAILED), code=error.code, message=str(error)
+            )
+            with self.store.write() as connection:
+                operations.finish(connection, failed)
+            raise
+        return run
+
+    def _earlier(self, wanted: "_Wanted") -> StoredRun | None:
+        if wanted.request_key is None:
+            return None
+        with self.store.read() as connection:
+            run_id = idempotency.find_run_id(connection, wanted.request_key)
+            return _required(connection, run_id) if run_id is not None else None
+
+    def _volume(self, wanted: "_Wanted") -> Volume | None:
+        """Return the volume that a run asks for; raises RefusedError where the user has it not."""
+        name = wanted.load(is_lenient=True).dispatch.volume
+        if name is None:
+            return None
+        owner = {"user_id": wanted.user.user_id, "team_id": wanted.request.team_id}
+        with self.store.read() as connection:
+            found = volumes.get_volume(connection, name, **owner)
+        if found is None:
+            raise no_volume(name)
+        if found.status is not VolumeStatus.RUNNING:
+            raise unready_volume(name, found.status)
+        return found
+
+    def _judge(
+        self,
+        wanted: "_Wanted",
+        profile: ClusterProfile,
+        *,
+        volume: Volume | None,
+        limits: UserLimits,
+    ) -> Judged:
+        # the volumes of users are the store's, not those that a person has listed
+        profile = profile.model_copy(update={"volumes": None})
+        loaded = wanted.load(is_lenient=profile.allow_unknown_fields)
+        plan = build_plan(loaded, run_id=wanted.run_id, profile=profile)
+        path = None
+        if volume is not None:
+            path = self.clusters.volume_path(profile.name, volume_stack(volume))
+            path = str(path or volume.claim_name)
+        snapshot = take_snapshot(
+            plan,
+            profile,
+            volume_path=path,
+            requested_environments=wanted.request.environments,
+            secret_names=frozenset(wanted.request.secrets),
+        )
+        return judge(plan, profile, snapshot, limits)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Wanted:
+    """A request of a user, under the id that its run will have."""
+
+    user: User
+    request: CreateRun
+    key: str | None
+    run_id: str = field(default_factory=new_run_id)
+    _loaded: dict[bool, LoadedConfig] = field(default_factory=dict)
+
+    @property
+    def request_key(self) -> idempotency.RequestKey | None:
+        if self.key is None:
+            return None
+        return idempotency.RequestKey(
+            user_id=self.user.user_id, key=self.key, digest=self.request.digest
+        )
+
+    def load(self, *, is_lenient: bool) -> LoadedConfig:
+        """Return the config, read once; `is_lenient` lets unknown fields pass."""
+        if is_lenient not in self._loaded:
+            request = self.request
+            self._loaded[is_lenient] = load_config(
+                request.config_text,
+                flags=DispatchFlags(
+                    image_tag=request.image_tag,
+                    gpu_type=request.gpu_type,
+                    volume=request.volume,
+                    name=request.name,
+                ),
+                secret_names=frozenset(request.secrets),
+                allow_unknown_fields=is_lenient,
+            )
+        return self._loaded[is_lenient]
+
+    def is_readable_for(self, profile: ClusterProfile) -> bool:
+        """Tell whether a cluster takes the config's fields, once `check_config` has read it."""
+        return profile.allow_unknown_fields or False in self._loaded
+
+    def check_config(self, profiles: Iterable[ClusterProfile]) -> None:
+        """Raise ConfigError for what no cluster would take, RefusedError for what is not served."""
+        if self.request.resume_from is not None:
+            raise resume_not_served()
+        try:
+            self._loaded[True] = self.load(is_lenient=False)  # nothing is unknown: they are equal
+        except ConfigError:
+            if not any(profile.allow_unknown_fields for profile in profiles):
+                raise
+            self.load(is_lenient=True)
+
+
+def volume_stack(volume: Volume) -> str:
+    """Return the name of a volume's stack."""
+    return f"{VOLUME_PREFIX}{volume.volume_id}"
+
+
+def make_operation(run: StoredRun, cluster: str, secrets: Mapping[str, str]) -> Operation:
+    """Return the operation that makes a run's stack for a cluster."""
+    settings: dict[str, JsonValue] = {
+        **run.settings,
+        "configText": run.config_text,
+        "cluster": cluster,
+    }
+    return Operation(
+        operation_id=new_run_id(),
+        kind=OperationKind.MAKE,
+        run_id=run.run_id,
+        attempt=run.attempt,
+        cluster=cluster,
+        settings=settings,
+        secrets=secrets,
+    )
+
+
+def _new_run(wanted: _Wanted, choice: Choice, volume: Volume | None) -> NewRun:
+    request = wanted.request
+    plan, profile = choice.judged.plan, choice.judged.profile
+    loaded = wanted.load(is_lenient=profile.allow_unknown_fields)
+    settings: dict[str, JsonValue] = {
+        "imageTag": request.image_tag,
+        "gpuType": request.gpu_type,
+        "volume": volume_stack(volume) if volume is not None else None,
+        "environments": list(request.environments) or None,
+    }
+    return NewRun(
+        run_id=plan.run_id,
+        user_id=wanted.user.user_id,
+        team_id=request.team_id,
+        name=plan.name,
+        model=plan.model,
+        environments=plan.tasksets,
+        config_text=loaded.text,
+        config_digest=loaded.digest,
+        plan_json=plan_to_json(plan),
+        settings={key: value for key, value in settings.items() if value is not None},
+        secret_names=tuple(sorted(request.secrets)),
+        cluster=profile.name if choice.is_pinned or volume is not None else None,
+        gpu_type=loaded.dispatch.gpu_type,
+        num_gpus=plan.num_gpus,
+        max_steps=plan.max_steps,
+        reason=_UNSAID,
+    )
+
+
+def _user_limits(connection: Connection, wanted: _Wanted) -> UserLimits:
+    user_id = wanted.user.user_id
+    wallet = wallets.get_wallet(connection, wallet_id_of(user_id, wanted.request.team_id))
+    return limits_of(wallet, queue.num_queued(connection, user_id))
+
+
+def _required(connection: Connection, run_id: str) -> StoredRun:
+    run = runs.get_run(connection, run_id)
+    assert run is not None, "a key is claimed in the transaction that stores its run"
+    return run

@@ -1,0 +1,137 @@
+"""The clusters that a control plane serves: the cluster stacks of its backend, by their profiles.
+
+A stack that exports a profile is a cluster; runs and volumes are not asked. Read again when a stack
+has changed. `runtime.control.assembly` starts the loop; everybody else reads values.
+"""
+
+import contextlib
+import logging
+import threading
+from collections.abc import Mapping
+from pathlib import Path
+
+from runtime import homes, naming
+from runtime.cluster import ClusterProfile, parse_profile
+from runtime.control import stacks
+from runtime.control.backend import engine_service_environment, file_backend
+from runtime.control.projects import RunFolder
+from runtime.control.store import runs, volumes
+from runtime.control.store.store import Store
+from runtime.errors import PaddockError
+
+_LOG = logging.getLogger(__name__)
+FILE_LOOK_S = 5.0
+"""How often a file backend is looked at: a list of a folder."""
+
+OTHER_LOOK_S = 60.0
+"""How often any other backend is asked: a start of the engine."""
+
+VOLUME_PREFIX = "volume-"
+"""What the stack of a volume is named with, before the volume's id."""
+
+
+class KnownClusters:
+    """The clusters of one server; safe to use from several threads."""
+
+    def __init__(self, store: Store, *, checkout: Path, environ: Mapping[str, str]) -> None:
+        """Keep where stacks are; nothing is looked up yet."""
+        self._store = store
+        self._checkout = checkout
+        self._environ = engine_service_environment(environ)
+        self._profiles: dict[str, ClusterProfile] = {}
+        self._updates: dict[str, str] = {}
+        self._no_clusters: set[str] = set()
+        self._seen: dict[str, int] | None = None
+        self._paths: dict[str, Path] = {}
+        self._lock = threading.Lock()
+
+    def profiles(self) -> Mapping[str, ClusterProfile]:
+        """Return the profiles by name."""
+        return dict(self._profiles)
+
+    def volume_path(self, cluster: str, volume: str) -> Path | None:
+        """Return the folder of a volume's stack on a local cluster, None where it has none."""
+        if volume not in self._paths:
+            with self._store.read() as connection:
+                found = volumes.find_volume(connection, volume.removeprefix(VOLUME_PREFIX))
+            if found is None or not found.claim_name.startswith("/"):
+                return None
+            self._paths[volume] = Path(found.claim_name)
+        return self._paths[volume]
+
+    def refresh(self) -> None:
+        """Look for clusters that are new, changed or gone."""
+        with self._lock:
+            seen = self._signature()
+            if seen is not None and seen == self._seen:
+                return
+            self._read()
+            self._seen = seen
+
+    def run(self, is_over: threading.Event) -> None:
+        """Refresh until the end; what fails is tried again."""
+        is_file = file_backend(self._environ) is not None
+        while not is_over.wait(FILE_LOOK_S if is_file else OTHER_LOOK_S):
+            try:
+                self.refresh()
+            except (PaddockError, OSError) as error:
+                _LOG.error("the clusters could not be looked up: %s", error)
+
+    def _read(self) -> None:
+        project = self._project()
+        updates = stacks.stack_updates(project)
+        profiles = {}
+        for stack, updated in updates.items():
+            if self._is_no_cluster(stack):
+                continue
+            if self._updates.get(stack) == updated and stack in self._profiles:
+                profiles[stack] = self._profiles[stack]
+            elif updated:
+                with contextlib.suppress(_NoProfileError):
+                    profiles[stack] = self._read_profile(project, stack)
+        for name in sorted(profiles.keys() ^ self._profiles.keys()):
+            _LOG.info("cluster %s is %s", name, "served" if name in profiles else "gone")
+        self._profiles, self._updates = profiles, updates
+
+    def _read_profile(self, project: stacks.Project, stack: str) -> ClusterProfile:
+        try:
+            found = stacks.outputs(project, stack).get("profile")
+            if found is not None:
+                return parse_profile(found, cluster=stack)
+        except PaddockError as error:
+            _LOG.error("cluster %s: %s", stack, error)
+            if stack in self._profiles:  # runs are on it: the last profile is better than none
+                return self._profiles[stack]
+        raise _NoProfileError(stack)
+
+    def _is_no_cluster(self, stack: str) -> bool:
+        if stack in self._no_clusters:
+            return True
+        if not stack.startswith(VOLUME_PREFIX):
+            with self._store.read() as connection:
+                if runs.get_run(connection, stack) is None:
+                    return False
+        self._no_clusters.add(stack)
+        return True
+
+    def _signature(self) -> dict[str, int] | None:
+        """Return when each stack of a file backend was written but those of runs, else None."""
+        backend = file_backend(self._environ)
+        if backend is None:
+            return None
+        folder = backend / ".pulumi" / "stacks" / naming.PROJECT
+        found = {}
+        for path in folder.glob("*.json"):
+            with contextlib.suppress(OSError):
+                if path.stem not in self._no_clusters:
+                    found[path.stem] = path.stat().st_mtime_ns
+        return found
+
+    def _project(self) -> stacks.Project:
+        # no run's id begins with a dot
+        folder = RunFolder(path=homes.make_home() / "projects" / ".server", run_id="server")
+        return folder.open_project(self._checkout, self._environ)
+
+
+class _NoProfileError(PaddockError):
+    """A stack has no profile."""
