@@ -105,6 +105,7 @@ class LocalSight:
                 kind=kind,
                 name=run_id,
                 run_id=run_id,
+                is_of_machine=True,
                 gpu_type=self.profile.gpus[0].name,
                 num_gpus=self._num_slots(kind, run_id),
             )
@@ -191,6 +192,10 @@ class LocalPlace:
         prefix = naming.run_mark(home, self.run.run_id, 0).removesuffix("0").encode()
         name = naming.ENV_RUN_MARK.encode()
         return len(marked_processes(lambda found: found.get(name, b"").startswith(prefix)))
+
+    def sweep(self) -> None:
+        """End and free whatever the run id still owns on this machine."""
+        run_end.release_run(self.local, is_destroy=True)
 
     def _seen_left(self) -> int:
         held = self.sight.claim(self.run.run_id)

@@ -75,6 +75,10 @@ class RunPlace(Protocol):
         """Return how many processes or pods of the run a read finds now."""
         ...
 
+    def sweep(self) -> None:
+        """Remove everything that the run owns; only for one that is over and torn down."""
+        ...
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class FoundRun:
@@ -99,6 +103,8 @@ class Leftover:
     name: str
     run_id: str
     control_plane_id: str = ""
+    is_of_machine: bool = False
+    """It lies in a local cluster's state directory, where nothing carries a label."""
     gpu_type: str = ""
     num_gpus: int = 0
     started_at: datetime | None = None

@@ -12,7 +12,7 @@ from runtime.control.places import PodUse, Seen
 from runtime.control.pod_sight import PodSight
 from runtime.control.values import StoredRun, Wish
 from runtime.kubernetes_run import stop_workloads
-from runtime.kubernetes_teardown import Owned
+from runtime.kubernetes_teardown import Owned, end_workloads, remove_rest
 from runtime.observe.judge import Transition
 from runtime.observe.kubernetes.facts import PodFact
 from runtime.observe.kubernetes.run_files import FilesUnavailableError
@@ -69,6 +69,12 @@ class PodPlace:
         """Return how many pods of the run the API has now, ended ones included."""
         owned = Owned(run_id=self.run.run_id, made=frozenset({"Pod"}))
         return len(owned.find(self.sight.api, ("Pod",)))
+
+    def sweep(self) -> None:
+        """Delete every object that carries the run's label, but the record."""
+        owned = Owned(run_id=self.run.run_id)
+        end_workloads(self.sight.api, owned)
+        remove_rest(self.sight.api, owned)
 
     def _checkpoint(self) -> int | None:
         if self.run.wish is not Wish.PAUSE:

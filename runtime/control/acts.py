@@ -1,0 +1,289 @@
+"""Acts: does what `runtime.control.steps` decided; every write is a compare-and-set under a lease.
+
+Nothing here decides. What is slow (ending workloads, settling) is done on threads of its own, one
+act a run at a time.
+"""
+
+import logging
+from collections.abc import Callable
+from concurrent.futures import Executor
+from dataclasses import dataclass
+
+from sqlalchemy import Connection
+
+from runtime import gpus
+from runtime.control.captures import Capturer
+from runtime.control.metering import close_intervals
+from runtime.control.operations import (
+    Operation,
+    OperationBusyError,
+    OperationKind,
+    OperationReport,
+    OperationState,
+    Operator,
+)
+from runtime.control.places import RunPlace
+from runtime.control.run_memory import CAPTURE, PAUSE, RunMemory, end_key
+from runtime.control.situations import PauseMark, Situation
+from runtime.control.step_kinds import (
+    Advance,
+    BeginCapture,
+    EndCapture,
+    EndWorkloads,
+    Forget,
+    NewAttempt,
+    Note,
+    Nothing,
+    Requeue,
+    SetTeardown,
+    Settle,
+    Start,
+    Step,
+)
+from runtime.control.store import events, operations, queue, runs
+from runtime.control.store.columns import read_clock
+from runtime.control.store.store import Store
+from runtime.control.values import Lease, StoredRun
+from runtime.errors import PaddockError
+from runtime.naming import new_run_id
+from runtime.states import Capture, RunState, Teardown, is_terminal
+
+_LOG = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Subject:
+    """The run that a step is for: its situation, place and memory, and the lease to write under."""
+
+    at: Situation
+    place: RunPlace | None
+    memory: RunMemory
+    fence: Lease
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Acts:
+    """Applies steps; `slow` runs what takes as long as processes and pods take to end."""
+
+    store: Store
+    operator: Operator
+    capturer: Capturer
+    slow: Executor
+    holder: str
+
+    def apply(self, step: Step, subject: Subject) -> bool:
+        """Do a step; True where the run's row has changed and its next step may follow at once."""
+        match step:
+            case Nothing():
+                return False
+            case Note():
+                return self._set(subject, reason=step.reason) is not None
+            case Advance():
+                return self._advance(step, subject)
+            case Start():
+                return self._start(step.kind, subject)
+            case EndWorkloads():
+                self._end(step, subject)
+                return False
+            case Settle():
+                self._slowly(subject, self._settle)
+                return False
+            case BeginCapture() | EndCapture():
+                return self._capture(step, subject)
+            case Requeue() | NewAttempt():
+                return self._queue_again(step, subject)
+            case SetTeardown() | Forget():
+                return self._finish(step, subject)
+
+    def _advance(self, step: Advance, subject: Subject) -> bool:
+        run = subject.at.run
+        if step.needs_none_left and self._is_anything_left(subject):
+            return False
+        with self.store.write() as tx:
+            time = step.time or read_clock(tx)
+            changes: dict[str, object] = {"state": step.state, "reason": step.reason}
+            if step.state is RunState.RUNNING and run.started_at is None:
+                changes["started_at"] = time
+            if is_terminal(step.state):
+                changes |= {"ended_at": time, "exit_details": step.exit_details}
+            changed = self._compare_and_set(tx, subject, changes)
+            if changed is None:
+                return False
+            events.add_event(tx, changed, "state", state=step.state, message=step.reason)
+            if step.state is RunState.PAUSING:
+                newest = step.checkpoint_step
+                events.add_event(tx, changed, PAUSE, message="" if newest is None else str(newest))
+                subject.memory.pause = PauseMark(since=read_clock(tx), step=newest)
+            if step.state is RunState.PAUSED:
+                close_intervals(tx, changed)
+        _LOG.info("%s attempt %d %s %s", run.run_id, run.attempt, step.state, step.reason)
+        return True
+
+    def _is_anything_left(self, subject: Subject) -> bool:
+        if subject.place is None:
+            return False
+        try:
+            return subject.place.num_left() > 0
+        except PaddockError as error:
+            self._tell(subject, error)
+            return True
+
+    def _start(self, kind: OperationKind, subject: Subject) -> bool:
+        """Write that an operation begins, and begin it; a crash in between is recovered from."""
+        at = subject.at
+        operation = Operation(
+            operation_id=new_run_id(),
+            kind=kind,
+            run_id=at.run.run_id,
+            attempt=at.run.attempt,
+            cluster=at.run.cluster or "",
+            lease=subject.fence,
+            settings=_settings(at.run, kind),
+        )
+        changes: dict[str, object] = {}
+        if kind is OperationKind.DESTROY and at.run.teardown is Teardown.NONE:
+            changes["teardown"] = Teardown.RUNNING
+        replaced = at.newest if kind is OperationKind.RECOVER and at.is_busy else None
+        with self.store.write() as tx:
+            # where nothing of the row changes, too: its version proves that the decision holds
+            changed = self._compare_and_set(tx, subject, changes)
+            if changed is None:
+                return False
+            if not operations.begin(tx, operation, holder=self.holder, recovers=replaced):
+                return False
+            if changes:
+                events.add_event(tx, changed, "teardown", message=Teardown.RUNNING)
+        try:
+            self.operator.start(operation)
+        except OperationBusyError as error:
+            self._not_started(operation, error)
+        return True
+
+    def _not_started(self, operation: Operation, error: OperationBusyError) -> None:
+        report = OperationReport(
+            operation_id=operation.operation_id,
+            kind=operation.kind,
+            run_id=operation.run_id,
+            attempt=operation.attempt,
+            state=OperationState.FAILED,
+            code=error.code,
+            message=str(error),
+            is_retryable=True,
+        )
+        with self.store.write() as tx:
+            operations.finish(tx, report)
+
+    def _end(self, step: EndWorkloads, subject: Subject) -> None:
+        newest = subject.at.newest
+        if step.interrupts and newest is not None and newest.holder == self.holder:
+            self.operator.interrupt(subject.at.run.run_id)
+
+        def end(subject: Subject) -> None:
+            assert subject.place is not None
+            subject.place.end_workloads(step.reason)
+            subject.memory.ended = end_key(subject.at.run, newest)
+
+        self._slowly(subject, end)
+
+    def _settle(self, subject: Subject) -> None:
+        assert subject.place is not None
+        subject.place.settle()
+
+    def _slowly(self, subject: Subject, act: Callable[[Subject], None]) -> None:
+        """Do something for a run on another thread, unless something is being done already."""
+        if subject.memory.is_acting or subject.place is None:
+            return
+        subject.memory.is_acting = True
+
+        def run() -> None:
+            try:
+                act(subject)
+                subject.memory.trouble = ""
+            except PaddockError as error:
+                self._tell(subject, error)
+            except Exception:
+                _LOG.exception("%s: an act failed", subject.at.run.run_id)
+            finally:
+                subject.memory.is_acting = False
+
+        self.slow.submit(run)
+
+    def _tell(self, subject: Subject, error: PaddockError) -> None:
+        """Write a trouble into the run's journal, once."""
+        if subject.memory.trouble == str(error):
+            return
+        subject.memory.trouble = str(error)
+        _LOG.warning("%s: %s", subject.at.run.run_id, error)
+        with self.store.write() as tx:
+            events.add_event(tx, subject.at.run, "notice", message=str(error))
+
+    def _capture(self, step: BeginCapture | EndCapture, subject: Subject) -> bool:
+        if isinstance(step, BeginCapture):
+            self.capturer.capture(subject.at.run)
+            capture, message = Capture.RUNNING, ""
+        else:
+            capture, message = step.capture, step.message
+        words = f"{capture}: {message}" if message else str(capture)
+        with self.store.write() as tx:
+            changed = self._compare_and_set(tx, subject, {"capture": capture})
+            if changed is None:
+                return False
+            events.add_event(tx, changed, CAPTURE, message=words)
+            if capture is Capture.RUNNING:
+                subject.memory.capture_since = read_clock(tx)
+        return True
+
+    def _queue_again(self, step: Requeue | NewAttempt, subject: Subject) -> bool:
+        run = subject.at.run
+        changes: dict[str, object] = {"state": RunState.QUEUED, "reason": step.reason}
+        if isinstance(step, NewAttempt):
+            changes |= {"attempt": run.attempt + 1, "started_at": None, "exit_details": None}
+        with self.store.write() as tx:
+            if run.queue_number is None:
+                changes["queue_number"] = queue.next_queue_number(tx)
+            changed = self._compare_and_set(tx, subject, changes)
+            if changed is None:
+                return False
+            events.add_event(tx, changed, "state", state=RunState.QUEUED, message=step.reason)
+        return True
+
+    def _finish(self, step: SetTeardown | Forget, subject: Subject) -> bool:
+        with self.store.write() as tx:
+            if isinstance(step, Forget):
+                changes: dict[str, object] = {"deleted_at": read_clock(tx)}
+            else:
+                changes = {"teardown": step.teardown}
+            changed = self._compare_and_set(tx, subject, changes)
+            if changed is None or isinstance(step, Forget):
+                return False
+            words = f"{step.teardown}: {step.message}" if step.message else str(step.teardown)
+            events.add_event(tx, changed, "teardown", message=words)
+            if step.teardown is Teardown.DONE:
+                close_intervals(tx, changed)
+        return True
+
+    def _set(self, subject: Subject, **changes: object) -> StoredRun | None:
+        with self.store.write() as tx:
+            return self._compare_and_set(tx, subject, changes)
+
+    def _compare_and_set(
+        self, connection: Connection, subject: Subject, changes: dict[str, object]
+    ) -> StoredRun | None:
+        run = subject.at.run
+        return runs.compare_and_set(
+            connection, run.run_id, run.version, fence=subject.fence, **changes
+        )
+
+
+def _settings(run: StoredRun, kind: OperationKind) -> dict[str, str | int]:
+    """Return the settings of the stack that a promotion or a new attempt has changed."""
+    if kind not in {OperationKind.UP, OperationKind.RESUME}:
+        return {}
+    changed: dict[str, str | int] = {"cluster": run.cluster or ""}
+    if run.gpu_type not in {None, gpus.CPU_SLOT}:
+        changed["gpuType"] = str(run.gpu_type)
+    if run.settings.get("imageTag"):
+        changed["imageTag"] = str(run.settings["imageTag"])
+    if kind is OperationKind.RESUME:
+        changed["attempt"] = run.attempt
+    return changed

@@ -1,0 +1,132 @@
+"""Adopted runs: those that `pulumi up` or GitOps made on a cluster that this control plane serves.
+
+Found by their records, stored as `is_adopted`, observed, metered and shown like any other; nothing
+of them is ever changed: an intent is answered with the command to type. Runs that carry the id of
+another control plane are that one's.
+"""
+
+import logging
+from dataclasses import dataclass
+
+from pydantic import ValidationError
+from sqlalchemy import Connection
+
+from runtime.control.places import FoundRun, Places
+from runtime.control.store import events, leases, runs, users
+from runtime.control.store.store import Store
+from runtime.control.values import Lease, NewRun, StoredRun
+from runtime.errors import RunStateError
+from runtime.plan import RunPlan, plan_from_json
+from runtime.states import RunState
+
+_LOG = logging.getLogger(__name__)
+
+_COMMANDS = {
+    "stop": "`paddock stop {run}`",
+    "pause": "`paddock stop {run}`, later `paddock resume {run}`",
+    "resume": "`paddock resume {run}`",
+    "restart": "`paddock stop {run}`, then `paddock resume {run}`",
+    "delete": "`paddock destroy {run} --remove`",
+}
+"""What a person types where the stack is, instead of asking the server."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Adoption:
+    """Takes runs that others made into the store."""
+
+    store: Store
+    places: Places
+
+    def adopt(self, fence: Lease) -> list[str]:
+        """Store the live runs that the store does not know, and note new attempts; return ids."""
+        adopted = []
+        for found in self.places.found_runs():
+            if found.control_plane_id not in {"", self.store.control_plane_id}:
+                continue
+            with self.store.write() as tx:
+                if leases.is_held(tx, fence) and self._take(tx, found):
+                    adopted.append(found.record.run_id)
+        return adopted
+
+    def _take(self, connection: Connection, found: FoundRun) -> bool:
+        record = found.record
+        known = runs.get_run(connection, record.run_id)
+        if known is not None:
+            return known.is_adopted and self._follow(connection, known, found)
+        owner = _owner(connection)
+        if owner is None or record.is_over or found.control_plane_id:
+            return False
+        run = runs.insert_run(connection, _new_run(found, user_id=owner))
+        events.add_event(connection, run, "state", state=run.state, message="adopted")
+        started = [one.time for one in record.times if one.state is RunState.RUNNING]
+        if record.state is RunState.RUNNING and started:
+            runs.compare_and_set(connection, run.run_id, run.version, started_at=started[-1])
+        _LOG.info("%s on %s is adopted", run.run_id, found.cluster)
+        return True
+
+    def _follow(self, connection: Connection, run: StoredRun, found: FoundRun) -> bool:
+        """Note an attempt that somebody began by hand."""
+        record = found.record
+        if record.attempt <= run.attempt:
+            return False
+        changed = runs.compare_and_set(
+            connection,
+            run.run_id,
+            run.version,
+            attempt=record.attempt,
+            state=record.state,
+            reason=record.reason,
+            started_at=None,
+            ended_at=None,
+            exit_details=None,
+        )
+        if changed is not None:
+            events.add_event(connection, changed, "state", state=record.state)
+        return changed is not None
+
+
+def refuse_adopted(run: StoredRun, intent: str) -> None:
+    """Raise RunStateError with the command to type, for a run that others drive."""
+    if run.is_adopted:
+        command = _COMMANDS[intent].format(run=run.run_id)
+        raise RunStateError(
+            f"{run.run_id} was made by hand or by GitOps, the server only watches it: type "
+            f"{command} where its stack is"
+        )
+
+
+def _owner(connection: Connection) -> str | None:
+    """Return whose adopted runs are: the first administrator's, else the first user's."""
+    everybody = users.list_users(connection)
+    admins = [user for user in everybody if user.is_admin]
+    return next((user.user_id for user in (*admins, *everybody)), None)
+
+
+def _new_run(found: FoundRun, *, user_id: str) -> NewRun:
+    record, plan = found.record, _plan(found.plan_json)
+    return NewRun(
+        run_id=record.run_id,
+        user_id=user_id,
+        name=plan.name if plan is not None else record.run_id,
+        model=plan.model if plan is not None else "",
+        environments=plan.tasksets if plan is not None else (),
+        config_text=found.config_text,
+        config_digest=record.config_digest,
+        plan_json=found.plan_json,
+        cluster=found.cluster,
+        gpu_type=found.gpu_type or None,
+        num_gpus=found.num_gpus,
+        max_steps=plan.max_steps if plan is not None else None,
+        state=record.state,
+        reason=record.reason,
+        attempt=record.attempt,
+        is_adopted=True,
+    )
+
+
+def _plan(text: str) -> RunPlan | None:
+    try:
+        return plan_from_json(text)
+    except ValidationError:
+        return None

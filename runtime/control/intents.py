@@ -1,0 +1,175 @@
+"""What people want of runs, written into the store: one path for the API, the CLI, the dashboard.
+
+An intent writes a wish, or the next attempt, and answers at once; the reconciler brings the run
+there. Implements `runtime.control.services.Intents`.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from pydantic import JsonValue, ValidationError
+from sqlalchemy import Connection
+
+from runtime.control.adopted import refuse_adopted
+from runtime.control.operations import Operation, OperationKind, Operator
+from runtime.control.requests import ResumeRun
+from runtime.control.store import events, operations, queue, run_lists, runs
+from runtime.control.store.store import Store
+from runtime.control.values import Lease, StoredRun, User, Wish
+from runtime.errors import ConflictError, NotFoundError, RunStateError
+from runtime.naming import new_run_id
+from runtime.plan import plan_from_json
+from runtime.states import RunState
+
+_TRIES = 10
+"""Writes of the reconciler that may come in between."""
+
+Changes = Mapping[str, object]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class StoredIntents:
+    """Writes intents; `holder` is this server, which performs what comes with new secrets."""
+
+    store: Store
+    operator: Operator
+    holder: str
+    server: Callable[[], Lease | None] = lambda: None
+
+    def stop(self, user: User, run_id: str) -> StoredRun:
+        """End a run; one that is over is returned as it is."""
+
+        def decide(run: StoredRun) -> Changes | None:
+            return None if run.is_over or run.wish is Wish.DELETE else {"wish": Wish.STOP}
+
+        return self._change(user, run_id, "stop", decide)
+
+    def pause(self, user: User, run_id: str) -> StoredRun:
+        """Checkpoint a run and let its GPUs go."""
+
+        def decide(run: StoredRun) -> Changes | None:
+            if run.state in {RunState.PAUSING, RunState.PAUSED} and run.wish is Wish.PAUSE:
+                return None
+            _require(run, RunState.RUNNING, "be paused")
+            if not _writes_checkpoints(run):
+                raise RunStateError(
+                    f"{run_id} writes no checkpoints, a pause would lose all its steps: give the "
+                    "config a trainer.ckpt table, or stop the run"
+                )
+            return {"wish": Wish.PAUSE}
+
+        return self._change(user, run_id, "pause", decide)
+
+    def resume(self, user: User, run_id: str, request: ResumeRun) -> StoredRun:
+        """Queue a paused run as its next attempt, which goes on from the last checkpoint."""
+        new = _settings_of(request)
+        operation_id = new_run_id()
+
+        def decide(run: StoredRun) -> Changes | None:
+            if run.is_over:
+                raise RunStateError(
+                    f"{run_id} is {run.state}, which is final: dispatch it again with "
+                    f"--resume-from {run_id}"
+                )
+            _require(run, RunState.PAUSED, "be resumed")
+            changes = _next_attempt(run) | {"state": RunState.QUEUED}
+            if request.gpu_type:
+                changes["gpu_type"] = request.gpu_type
+            names = sorted({*run.secret_names, *request.secrets})
+            return changes | {"settings": {**run.settings, **new}, "secret_names": names}
+
+        def follow(connection: Connection, run: StoredRun) -> None:
+            if not request.secrets:
+                return
+            operation = self._new_secrets(operation_id, run, request)
+            if not operations.begin(connection, operation, holder=self.holder):
+                raise RunStateError(f"{run_id} is being changed: try again in a moment")
+
+        run = self._change(user, run_id, "resume", decide, follow)
+        if request.secrets:
+            self.operator.start(self._new_secrets(operation_id, run, request))
+        return run
+
+    def restart(self, user: User, run_id: str) -> StoredRun:
+        """End a running run and go on at once as its next attempt; it keeps its room."""
+
+        def decide(run: StoredRun) -> Changes | None:
+            _require(run, RunState.RUNNING, "be restarted")
+            return _next_attempt(run) | {"state": RunState.PENDING}
+
+        return self._change(user, run_id, "restart", decide)
+
+    def delete(self, user: User, run_id: str) -> None:
+        """End a run if it lives, and forget it once it is torn down."""
+        self._change(user, run_id, "delete", lambda run: {"wish": Wish.DELETE})
+
+    def _change(
+        self,
+        user: User,
+        run_id: str,
+        intent: str,
+        decide: Callable[[StoredRun], Changes | None],
+        follow: Callable[[Connection, StoredRun], None] = lambda connection, run: None,
+    ) -> StoredRun:
+        """Write what `decide` says of the run as it is now; None leaves it."""
+        for _ in range(_TRIES):
+            with self.store.write() as tx:
+                run = run_lists.visible_run(tx, user, run_id)
+                if run is None:
+                    raise NotFoundError(f"no run {run_id}")
+                refuse_adopted(run, intent)
+                changes = decide(run)
+                if changes is None:
+                    return run
+                if changes.get("state") is RunState.QUEUED:
+                    changes = {**changes, "queue_number": queue.next_queue_number(tx)}
+                changed = runs.compare_and_set(tx, run_id, run.version, fence=None, **changes)
+                if changed is not None:
+                    follow(tx, changed)
+                    events.add_event(tx, changed, "wish", message=f"{intent}: {user.name}")
+                    if changed.state is not run.state:
+                        events.add_event(tx, changed, "state", state=changed.state)
+                    return changed
+        raise ConflictError(f"{run_id} changes all the time: try again")
+
+    def _new_secrets(self, operation_id: str, run: StoredRun, request: ResumeRun) -> Operation:
+        return Operation(
+            operation_id=operation_id,
+            kind=OperationKind.SET,
+            run_id=run.run_id,
+            attempt=run.attempt,
+            cluster=run.cluster or "",
+            lease=self.server(),
+            settings=_settings_of(request),
+            secrets=request.secrets,
+        )
+
+
+def _next_attempt(run: StoredRun) -> dict[str, object]:
+    return {
+        "wish": Wish.RUN,
+        "attempt": run.attempt + 1,
+        "reason": "",
+        "started_at": None,
+        "ended_at": None,
+        "exit_details": None,
+    }
+
+
+def _settings_of(request: ResumeRun) -> dict[str, JsonValue]:
+    asked = {"imageTag": request.image_tag, "gpuType": request.gpu_type}
+    return {key: value for key, value in asked.items() if value}
+
+
+def _require(run: StoredRun, state: RunState, what: str) -> None:
+    is_wished = run.wish in {Wish.STOP, Wish.DELETE}
+    if run.state is not state or is_wished:
+        now = "being ended" if is_wished and not run.is_over else str(run.state)
+        raise RunStateError(f"only a {state} run can {what}, {run.run_id} is {now}")
+
+
+def _writes_checkpoints(run: StoredRun) -> bool:
+    try:
+        return plan_from_json(run.plan_json).checkpoints
+    except ValidationError:
+        return True  # a plan of another release: its run decides

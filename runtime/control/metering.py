@@ -1,0 +1,56 @@
+"""Usage intervals from what is seen of runs: who held which GPUs from when to when.
+
+Writes only what has changed. Billing charges from the intervals.
+"""
+
+from dataclasses import replace
+
+from sqlalchemy import Connection
+
+from runtime.control.places import Places, PodUse
+from runtime.control.run_memory import RunMemory
+from runtime.control.store import usage
+from runtime.control.store.columns import read_clock
+from runtime.control.store.store import Store
+from runtime.control.values import MICROUSD_PER_USD, StoredRun, UsageInterval
+
+
+class Metering:
+    """Writes the usage of runs into the store."""
+
+    def __init__(self, store: Store, places: Places) -> None:
+        """Write here; prices are those of the places' clusters."""
+        self._store = store
+        self._places = places
+
+    def meter(self, run: StoredRun, uses: tuple[PodUse, ...], memory: RunMemory) -> None:
+        """Write the intervals that are new or have changed since the last pass."""
+        changed = [use for use in uses if memory.uses.get((run.attempt, use.source)) != use]
+        if not changed:
+            return
+        with self._store.write() as tx:
+            for use in changed:
+                usage.put_interval(tx, self._interval(run, use))
+        memory.uses |= {(run.attempt, use.source): use for use in changed}
+
+    def _interval(self, run: StoredRun, use: PodUse) -> UsageInterval:
+        price = self._places.price_usd_per_hour(run.cluster or "", use.gpu_type)
+        return UsageInterval(
+            run_id=run.run_id,
+            attempt=run.attempt,
+            source=use.source,
+            gpu_type=use.gpu_type,
+            num_gpus=use.num_gpus,
+            price_microusd_per_gpu_hour=round(price * MICROUSD_PER_USD),
+            started_at=use.started_at,
+            ended_at=use.ended_at,
+        )
+
+
+def close_intervals(connection: Connection, run: StoredRun) -> None:
+    """End every interval of a run of which nothing is left, for a pod whose end nobody saw."""
+    for interval in usage.list_intervals(connection, run.run_id):
+        if interval.ended_at is None:
+            ended = run.ended_at or read_clock(connection)
+            closed = replace(interval, ended_at=max(ended, interval.started_at))
+            usage.put_interval(connection, closed)

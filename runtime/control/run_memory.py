@@ -1,0 +1,57 @@
+"""What a server remembers of a run between two passes; all of it can be found out again.
+
+Lost with the server: whoever takes over asks the store's journal, or does once more what may be
+repeated.
+"""
+
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from sqlalchemy import Connection
+
+from runtime.control.operations import StoredOperation
+from runtime.control.places import PodUse
+from runtime.control.situations import PauseMark
+from runtime.control.store import events
+from runtime.control.values import StoredRun
+from runtime.states import Capture, RunState
+
+PAUSE = "pause"
+CAPTURE = "capture"
+"""Kinds of events that tell when a pause or a capture began."""
+
+EndKey = tuple[object, ...]
+
+
+@dataclass(kw_only=True, slots=True)
+class RunMemory:
+    """The memory of one run; `is_acting` while something slow is done for it elsewhere."""
+
+    is_acting: bool = False
+    ended: EndKey | None = None
+    pause: PauseMark | None = None
+    capture_since: datetime | None = None
+    uses: dict[tuple[int, str], PodUse] = field(default_factory=dict)
+    trouble: str = ""
+
+    def has_forgotten(self, run: StoredRun) -> bool:
+        """Tell whether another server knew of this run what this one does not."""
+        needs_pause = run.state is RunState.PAUSING and self.pause is None
+        return needs_pause or (run.capture is Capture.RUNNING and self.capture_since is None)
+
+    def recall(self, connection: Connection, run: StoredRun) -> None:
+        """Find that out from the journal."""
+        for event in events.list_events(connection, run.run_id):
+            if event.attempt != run.attempt:
+                continue
+            if event.kind == PAUSE:
+                step = int(event.message) if event.message.isdigit() else None
+                self.pause = PauseMark(since=event.time, step=step)
+            elif event.kind == CAPTURE and self.capture_since is None:
+                self.capture_since = event.time
+
+
+def end_key(run: StoredRun, newest: StoredOperation | None) -> EndKey:
+    """Return what must stay the same for an end of the workloads to count as done."""
+    operation = (newest.operation_id, newest.state) if newest is not None else ()
+    return (run.attempt, run.wish, *operation)
