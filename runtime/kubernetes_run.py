@@ -37,7 +37,7 @@ DESTROYED = "destroyed while live"
 """The reason of a run whose stack was destroyed before its end."""
 
 PATIENCE_S = 600.0
-"""How long an API server may be away in the middle of a teardown; docs/operations.md."""
+"""How long an API server may be away in the middle of a teardown; PATIENCE_VARIABLE sets it."""
 
 PATIENCE_VARIABLE = "PADDOCK_API_PATIENCE_S"
 SLACK_VARIABLE = "PADDOCK_TEARDOWN_SLACK_S"
