@@ -85,6 +85,12 @@ class Situation:
         ended = self.newest.finished_at if self.newest is not None else None
         return (self.now - ended).total_seconds() if ended is not None else 0.0
 
+    @property
+    def is_written_since(self) -> bool:
+        """Tell whether the run's row was written after its newest operation had ended."""
+        ended = self.newest.finished_at if self.newest is not None else None
+        return ended is not None and self.run.updated_at > ended
+
     def failed(self, kind: OperationKind) -> bool:
         """Tell whether the newest operation is of this kind and failed."""
         newest = self.newest

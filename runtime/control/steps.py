@@ -8,6 +8,7 @@ what is decided. The end of a run is `runtime.control.last_steps`. A queued run 
 from runtime.control import last_steps
 from runtime.control.operations import (
     CAPACITY,
+    ENGINE_ALIVE,
     OperationKind,
     OperationState,
     StoredOperation,
@@ -56,7 +57,7 @@ def next_step(at: Situation) -> Step:
     if run.is_over:
         return last_steps.aftermath(at)
     if run.wish in {Wish.STOP, Wish.DELETE}:
-        return _stop(at, DELETED if run.wish is Wish.DELETE else STOPPED)
+        return _stop(at, DELETED if run.wish is Wish.DELETE else run.wish_reason or STOPPED)
     if run.state is RunState.PAUSED:
         return Nothing()
     if run.wish is Wish.PAUSE and run.state in {RunState.RUNNING, RunState.PAUSING}:
@@ -110,7 +111,11 @@ def _failed_up(at: Situation, operation: StoredOperation) -> Step:
     if ended is not None:
         return ended
     if operation.code == CAPACITY:
-        return Requeue(reason=operation.message)
+        if not at.is_promoted:
+            return Nothing()
+        return at.start_up() if at.is_written_since else Requeue(reason=operation.message)
+    if operation.code == ENGINE_ALIVE:  # an engine that was killed left its lock
+        return at.again(OperationKind.RECOVER)
     if operation.is_retryable and operation.num_tries < MAX_UPS:
         return at.again(operation.kind)
     return Advance(state=RunState.FAILED, reason=operation.message)
@@ -170,6 +175,8 @@ def _stop(at: Situation, reason: str) -> Step:
     if at.is_busy:  # an `up` may be starting more
         return Nothing() if is_clear else EndWorkloads(reason=reason, interrupts=True)
     end = _observed_end(at)
+    if at.run.state is RunState.PAUSED and seen.num_left == 0:  # its record says "paused"
+        return Advance(state=RunState.STOPPED, reason=reason, needs_none_left=True)
     if end is not None and (end.state is not RunState.STOPPED or seen.num_left == 0):
         return end
     if not is_clear:
