@@ -27,13 +27,17 @@ from tests.cluster.sites import open_api
 from tests.engine.sites import Result, Site, make_site
 from tests.runtime.launch_pods.local_pods import hub_cache
 from tests.testbed.cluster import Testbed
+from tests.testbed.kwok import TAINT
 from tests.testbed.layout import CONTEXT, NODE
 from tests.testbed.volumes import SHARED
 from tests.waiting import wait_for
 
 OWNED = ("jobs", "pods", "services", "configmaps", "secrets")
-GPU, NODES_GPU, SMALL_GPU, NO_GPU = "H200_141GB", "H100_80GB", "A100_80GB", "B200_180GB"
-"""Types of the one real node: for runs of one node, of several, without memory; and of no node."""
+GPU, NODES_GPU, SMALL_GPU, POOL_GPU = "H200_141GB", "H100_80GB", "A100_80GB", "B200_180GB"
+"""Types of the one real node, for runs of one node, of several, and with next to no memory; the
+last is of the nodes with the label POOL, which a test adds."""
+
+POOL = "tests.paddock.dev/runs-pool"
 
 START_S = 300.0
 """Until a run is RUNNING: its programs load torch on two cores, 20 to 60 s."""
@@ -46,7 +50,12 @@ def offers() -> list[dict[str, Any]]:
         {**common, **_shape(GPU, cpus=4.0, memory_gib=5.0)},
         {**common, **_shape(NODES_GPU, cpus=0.4, memory_gib=4.0)},
         {**common, **_shape(SMALL_GPU, cpus=4.0, memory_gib=0.25)},
-        {**common, **_shape(NO_GPU, cpus=4.0, memory_gib=5.0), "node_selector": {"no": "where"}},
+        {
+            **_shape(POOL_GPU, cpus=4.0, memory_gib=5.0),
+            "price_usd_per_hour": 1.0,
+            "node_selector": {POOL: "true"},
+            "tolerations": [{"key": TAINT["key"], "operator": "Exists"}],
+        },
     ]
 
 
@@ -85,9 +94,9 @@ class Runs:
         self.new(run_id, text, **settings)
         return self.site.pulumi("up", "-s", run_id).text
 
-    def wait(self, run_id: str, *, timeout_s: float, **environment: str) -> Result:
+    def wait(self, run_id: str, *, timeout_s: float) -> Result:
         """Follow a run to its end with `paddock wait`."""
-        with self.site.start("paddock", "wait", run_id, **environment) as process:
+        with self.site.start("paddock", "wait", run_id) as process:
             try:
                 out, err = process.communicate(timeout=timeout_s)
             except subprocess.TimeoutExpired:
@@ -130,11 +139,18 @@ class Runs:
         return self.volume / "runs" / run_id
 
     def rewards(self, run_id: str) -> list[float]:
-        """Return the mean reward of each step so far."""
+        """Return the mean reward of each step so far, those of a repeated step too."""
+        return [row["reward/mean"] for row in self._rows(run_id)]
+
+    def steps(self, run_id: str) -> list[int]:
+        """Return the number of each step so far, those of every attempt."""
+        return [row["step"] for row in self._rows(run_id)]
+
+    def _rows(self, run_id: str) -> list[dict[str, Any]]:
         path = self.folder(run_id) / "metrics.jsonl"
         lines = path.read_text().splitlines() if path.exists() else []
         rows = [json.loads(line) for line in lines if line.endswith("}")]
-        return [row["reward/mean"] for row in rows if "reward/mean" in row]
+        return [row for row in rows if "reward/mean" in row]
 
     def pods(self, run_id: str) -> list[dict[str, Any]]:
         """Return the pods of a run."""

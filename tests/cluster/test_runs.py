@@ -43,7 +43,7 @@ def test_the_demo_learns_in_real_pods_and_leaves_nothing(runs: Runs) -> None:
     runs.destroy(run_id)
 
     assert runs.record(run_id).state is RunState.COMPLETED
-    assert "step" in runs.site.paddock("logs", run_id).out, "logs outlive the pods"
+    assert "Orchestrator finished" in runs.site.paddock("logs", run_id).out, "logs outlive pods"
 
 
 def ends(runs: Runs, run_id: str) -> dict[str, float]:
