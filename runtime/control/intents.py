@@ -121,6 +121,7 @@ class StoredIntents:
                 changes = decide(run)
                 if changes is None:
                     return run
+                changes = {"wish_reason": "", **changes}  # a person asked, no limit
                 if changes.get("state") is RunState.QUEUED:
                     changes = {**changes, "queue_number": queue.next_queue_number(tx)}
                 changed = runs.compare_and_set(tx, run_id, run.version, fence=None, **changes)

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from sqlalchemy import Connection
 
+from runtime.control.billing import settle
 from runtime.control.places import Places, PodUse
 from runtime.control.run_memory import RunMemory
 from runtime.control.store import usage
@@ -48,9 +49,13 @@ class Metering:
 
 
 def close_intervals(connection: Connection, run: StoredRun) -> None:
-    """End every interval of a run of which nothing is left, for a pod whose end nobody saw."""
+    """End every interval of a run of which nothing is left, and debit the rest of its cost.
+
+    For a pod whose end nobody saw; and a run that is over is billed no more after this.
+    """
     for interval in usage.list_intervals(connection, run.run_id):
         if interval.ended_at is None:
             ended = run.ended_at or read_clock(connection)
             closed = replace(interval, ended_at=max(ended, interval.started_at))
             usage.put_interval(connection, closed)
+    settle(connection, run)

@@ -17,6 +17,7 @@ from sqlalchemy.exc import DBAPIError
 
 from runtime.control.acts import Acts, Subject
 from runtime.control.adopted import Adoption
+from runtime.control.billing import BILL_S, Biller
 from runtime.control.captures import Capturer, NoCapture
 from runtime.control.lease_keeper import SCHEDULER, LeaseKeeper, shard_of
 from runtime.control.metering import Metering
@@ -76,6 +77,7 @@ class Reconciler:
     _memories: dict[str, RunMemory] = field(default_factory=dict)
     _acts: Acts = field(init=False)
     _metering: Metering = field(init=False)
+    _biller: Biller = field(init=False)
     _promotions: Promotions = field(init=False)
     _adoption: Adoption = field(init=False)
     _sweep: OrphanSweep = field(init=False)
@@ -95,6 +97,7 @@ class Reconciler:
             holder=self.keeper.holder,
         )
         self._metering = Metering(self.store, self.places)
+        self._biller = Biller(store=self.store)
         self._promotions = Promotions(store=self.store, places=self.places)
         self._adoption = Adoption(store=self.store, places=self.places)
         self._sweep = OrphanSweep(store=self.store, places=self.places)
@@ -124,6 +127,8 @@ class Reconciler:
         for run_id in self._memories.keys() - {run.run_id for run in mine}:
             del self._memories[run_id]
         list(self._pool.map(lambda run: self._safely(run, loaded), mine))
+        if self._is_due("bill", BILL_S):
+            self._biller.bill(mine, self.keeper)
         fence = self.keeper.lease(SCHEDULER)
         if fence is not None:
             self._schedule(fence, loaded)

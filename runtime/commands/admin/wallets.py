@@ -9,6 +9,7 @@ import typer
 
 from runtime.commands.admin.database import DatabaseOption, print_table, reading, writing
 from runtime.commands.session import Output, OutputOption, print_json
+from runtime.control.money import exact_usd
 from runtime.control.values import MICROUSD_PER_USD, EntryKind, wallet_id_of
 from runtime.errors import Problem, SettingsError
 
@@ -47,8 +48,8 @@ def credit(
         )
         is_new = wallets.post(tx, movement)
         balance = wallets.get_wallet(tx, wallet_id).balance_microusd
-    said = f"{show_usd(amount)} credited" if is_new else f"{key} was credited before"
-    typer.echo(f"{said}; the balance of {owner} is {show_usd(balance)}")
+    said = f"{exact_usd(amount)} credited" if is_new else f"{key} was credited before"
+    typer.echo(f"{said}; the balance of {owner} is {exact_usd(balance)}")
 
 
 @wallet_app.command("limit")
@@ -89,7 +90,7 @@ def list_wallets(database: DatabaseOption = None, output: OutputOption = Output.
     rows = [
         [
             owners.get(wallet.wallet_id, wallet.wallet_id),
-            show_usd(wallet.balance_microusd),
+            exact_usd(wallet.balance_microusd),
             "on" if wallet.is_on_demand_enabled else "off",
             str(wallet.max_gpus_per_run or ""),
         ]
@@ -109,14 +110,6 @@ def read_usd(text: str) -> int:
         problem = Problem(message=f"{text!r} is no amount of dollars", fix="e.g. 250 or 99.50")
         raise SettingsError([problem], source="wallet credit")
     return int(amount)
-
-
-def show_usd(microusd: int) -> str:
-    """Return an amount as dollars, exact, with two decimals at least: $99.50."""
-    whole, rest = divmod(abs(microusd), MICROUSD_PER_USD)
-    decimals = f"{rest:06d}"
-    kept = decimals[:2] + decimals[2:].rstrip("0")
-    return f"{'-' if microusd < 0 else ''}${whole:,}.{kept}"
 
 
 def _wallet_id(connection: "Connection", owner: str, *, is_team: bool) -> str:

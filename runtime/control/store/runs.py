@@ -43,9 +43,15 @@ def insert_run(connection: Connection, run: NewRun) -> StoredRun:
     return stored
 
 
-def get_run(connection: Connection, run_id: str) -> StoredRun | None:
-    """Return a run by id, whosever it is, deleted ones included."""
-    row = connection.execute(select(*_COLUMNS).where(runs.c.run_id == run_id)).mappings().first()
+def get_run(connection: Connection, run_id: str, *, locks: bool = False) -> StoredRun | None:
+    """Return a run by id, whosever it is, deleted ones included.
+
+    `locks`: nobody else changes it to the end of the transaction.
+    """
+    query = select(*_COLUMNS).where(runs.c.run_id == run_id)
+    if locks:
+        query = query.with_for_update()
+    row = connection.execute(query).mappings().first()
     return _stored_run(row) if row else None
 
 

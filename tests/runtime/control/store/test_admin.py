@@ -13,7 +13,8 @@ from typer.testing import CliRunner
 
 from runtime.cli import app
 from runtime.commands.admin.database import choose_url
-from runtime.commands.admin.wallets import read_usd, show_usd
+from runtime.commands.admin.wallets import read_usd
+from runtime.control.money import exact_usd
 from runtime.control.store import keys
 from runtime.control.store.store import open_store
 from runtime.errors import ConflictError, NotFoundError, RefusedError, SettingsError
@@ -139,7 +140,7 @@ def test_an_amount_that_is_none_is_refused(text: str) -> None:
 @settings(deadline=None)  # the machine may be busy
 @given(st.integers(-(2**61), 2**61).filter(bool))
 def test_an_amount_is_read_as_it_is_shown(microusd: int) -> None:
-    assert read_usd(show_usd(microusd).replace("$", "").replace(",", "")) == microusd
+    assert read_usd(exact_usd(microusd).replace("$", "").replace(",", "")) == microusd
 
 
 def test_a_password_in_the_arguments_is_refused() -> None:

@@ -1,0 +1,194 @@
+"""Billing: debits what runs cost while they run, gives notice, ends runs at their limits.
+
+The reconciler calls `Biller.bill` at least twice a minute with the runs of its shards. Costs come
+from usage intervals (`runtime.control.metering`); a debit is what a run has cost in all less what
+was debited, so one that is missed is in the next. Also answers what a run has used.
+"""
+
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from math import isfinite
+
+from pydantic import JsonValue, ValidationError
+from sqlalchemy import Connection
+
+from runtime.control.lease_keeper import LeaseKeeper, shard_of
+from runtime.control.readings import TokenCount, Usage
+from runtime.control.requests import StepRange
+from runtime.control.spending import Funds, Halt, Limit, Notice, judge, wish_at
+from runtime.control.store import events, leases, runs, usage, wallets
+from runtime.control.store.columns import EPOCH, read_clock
+from runtime.control.store.store import Store
+from runtime.control.values import Lease, StoredRun, UsageInterval, Wish, wallet_id_of
+from runtime.errors import PaddockError
+from runtime.plan import plan_from_json
+from runtime.states import RunState
+
+BILL_S = 20.0
+"""How often runs are debited; a bill is promised at least every 30 s."""
+
+NOTICE = "notice"
+"""Kind of the events of a notice, with its limit behind it: `notice-wallet`."""
+
+_TRAINED_TOKENS = "batch/tokens"
+_LOG = logging.getLogger(__name__)
+
+Metrics = Callable[[StoredRun, StepRange], Sequence[Mapping[str, JsonValue]]]
+
+
+@dataclass(kw_only=True, slots=True)
+class Biller:
+    """Bills runs; what it remembers is only what a wallet held at its last credit."""
+
+    store: Store
+    _granted: dict[str, tuple[int, int]] = field(default_factory=dict)
+
+    def bill(self, live: Sequence[StoredRun], keeper: LeaseKeeper) -> None:
+        """Bill the live runs of the shards that a server holds."""
+        for run in live:
+            fence = keeper.lease(shard_of(run.run_id))
+            if fence is not None and _is_billed(run):
+                self.bill_run(run.run_id, fence)
+
+    def bill_run(self, run_id: str, fence: Lease) -> None:
+        """Debit a run and judge its limits, unless somebody else has taken its lease."""
+        with self.store.write() as tx:
+            if not leases.is_held(tx, fence):
+                return
+            run = runs.get_run(tx, run_id, locks=True)
+            if run is None or not _is_billed(run):
+                return
+            intervals = _end_earlier_attempts(tx, run)
+            if not intervals:
+                return
+            cost = usage.cost_microusd(intervals, read_clock(tx))
+            wallets.charge_run(tx, run, cost)
+            if any(_is_costing(interval) for interval in intervals):
+                self._judge(tx, run, cost)
+            elif run.state is RunState.PAUSED:
+                _end_after_pause(tx, run)
+
+    def _judge(self, connection: Connection, run: StoredRun, cost: int) -> None:
+        wallet_id = wallet_id_of(run.user_id, run.team_id)
+        credit = wallets.last_credit(connection, wallet_id)
+        funds = Funds(
+            cost_microusd=cost,
+            ceiling_microusd=run.max_spend_microusd,
+            balance_microusd=wallets.get_wallet(connection, wallet_id).balance_microusd,
+            granted_microusd=self._granted_by(connection, wallet_id, credit),
+        )
+        for found in judge(funds):
+            if isinstance(found, Notice):
+                is_wallet = found.limit is Limit.WALLET and credit is not None
+                since = credit.time if is_wallet and credit is not None else EPOCH
+                kind = f"{NOTICE}-{found.limit}"
+                events.add_event_once(connection, run, kind, message=found.message, since=since)
+            elif _halt(connection, run, found):
+                return
+
+    def _granted_by(
+        self, connection: Connection, wallet_id: str, credit: wallets.LastCredit | None
+    ) -> int:
+        """Return what a wallet held after its last credit; the ledger before it never changes."""
+        if credit is None:
+            return 0
+        known = self._granted.get(wallet_id)
+        if known is None or known[0] != credit.entry_id:
+            held = wallets.balance_at(connection, wallet_id, credit.entry_id)
+            known = self._granted[wallet_id] = (credit.entry_id, held)
+        return known[1]
+
+
+def settle(connection: Connection, run: StoredRun) -> None:
+    """Debit the rest of what a run has cost, once its intervals are closed."""
+    if run.is_adopted:
+        return
+    intervals = usage.list_intervals(connection, run.run_id)
+    if intervals:
+        wallets.charge_run(connection, run, usage.cost_microusd(intervals, read_clock(connection)))
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class StoredUsage:
+    """Answers what runs have used; `metrics` reads the rows that count trained tokens."""
+
+    store: Store
+    metrics: Metrics
+
+    def usage(self, run: StoredRun) -> Usage:
+        """Return what a run has used and cost up to now, of all its attempts."""
+        with self.store.read() as tx:
+            intervals = usage.list_intervals(tx, run.run_id)
+            now = read_clock(tx)
+        return Usage(
+            training=TokenCount(input_tokens=self._num_trained_tokens(run)),
+            gpu_microseconds=sum(usage.gpu_microseconds(one, now) for one in intervals),
+            cost_microusd=usage.cost_microusd(intervals, now),
+            num_intervals=len(intervals),
+        )
+
+    def _num_trained_tokens(self, run: StoredRun) -> int:
+        try:
+            rows = self.metrics(run, StepRange())
+        except PaddockError as error:  # the cost is known even where the run's files are not
+            _LOG.info("%s: its tokens are not known: %s", run.run_id, error)
+            return 0
+        counts = [row.get(_TRAINED_TOKENS) for row in rows]
+        return sum(int(n) for n in counts if isinstance(n, int | float) and isfinite(n))
+
+
+def _is_billed(run: StoredRun) -> bool:
+    return not run.is_adopted  # a person's own stack is metered, not debited
+
+
+def _is_costing(interval: UsageInterval) -> bool:
+    return interval.ended_at is None and interval.price_microusd_per_gpu_hour > 0
+
+
+def _end_earlier_attempts(connection: Connection, run: StoredRun) -> list[UsageInterval]:
+    """Return a run's intervals; those that an earlier attempt left open end as the next began."""
+    intervals = usage.list_intervals(connection, run.run_id)
+    is_left = [one.ended_at is None and one.attempt < run.attempt for one in intervals]
+    if not any(is_left):
+        return intervals
+    began = {one.attempt: one.created_at for one in runs.list_attempts(connection, run.run_id)}
+    for number, one in enumerate(intervals):
+        following = [began[attempt] for attempt in sorted(began) if attempt > one.attempt]
+        if is_left[number] and following:
+            ended_at = max(following[0], one.started_at)
+            intervals[number] = replace(one, ended_at=ended_at)
+            usage.put_interval(connection, intervals[number])
+    return intervals
+
+
+def _halt(connection: Connection, run: StoredRun, halt: Halt) -> bool:
+    """Write the wish that ends a run at a limit; False where it is ending already."""
+    wish = wish_at(
+        state=run.state, wish=run.wish, writes_checkpoints=_writes_checkpoints(run.plan_json)
+    )
+    return wish is not None and _wish(connection, run, wish, halt.reason)
+
+
+def _end_after_pause(connection: Connection, run: StoredRun) -> None:
+    """Stop a run that a limit has paused, now that its last checkpoint is written."""
+    if run.wish is not Wish.PAUSE or not run.wish_reason:
+        return
+    _wish(connection, run, Wish.STOP, run.wish_reason)
+
+
+def _wish(connection: Connection, run: StoredRun, wish: Wish, reason: str) -> bool:
+    changes = {"wish": wish, "wish_reason": reason}
+    changed = runs.compare_and_set(connection, run.run_id, run.version, **changes)
+    if changed is None:
+        return False
+    events.add_event(connection, changed, "wish", message=reason)
+    _LOG.info("%s: %s: %s", run.run_id, wish, reason)
+    return True
+
+
+def _writes_checkpoints(plan_json: str) -> bool:
+    try:
+        return plan_from_json(plan_json).checkpoints
+    except ValidationError:
+        return True  # a plan of another release
