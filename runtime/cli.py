@@ -10,7 +10,17 @@ import sys
 
 import typer
 
-from runtime.commands import demo, doctor, follow, headroom, models, plan, reconcile, stack
+from runtime.commands import (
+    demo,
+    doctor,
+    follow,
+    headroom,
+    models,
+    plan,
+    reconcile,
+    serve,
+    stack,
+)
 from runtime.commands.admin import keys, users, wallets
 from runtime.errors import PaddockError, ProblemsError
 
@@ -32,6 +42,7 @@ for name, command in {
     "schema": plan.schema,
     "doctor": doctor.doctor,
     "reconcile": reconcile.reconcile,
+    "serve": serve.serve,
     "demo": demo.demo,
 }.items():
     app.command(name)(command)

@@ -4,6 +4,7 @@
 unmodified `prime` client 0.18 asks for; `docs/api.md` lists it.
 """
 
+import socket
 from dataclasses import dataclass
 
 import uvicorn
@@ -34,6 +35,7 @@ MAX_BODY_BYTES = 3 * (MAX_CONFIG_BYTES + MAX_SECRETS_TOTAL_BYTES)
 LOOPBACK = "127.0.0.1"
 DEFAULT_PORT = 8899
 _GRACE_S = 10
+_BACKLOG = 1024
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -69,6 +71,15 @@ def create_app(services: Services, *, limits: ApiLimits = ApiLimits()) -> FastAP
     app.add_middleware(BodyLimit, max_bytes=limits.max_body_bytes)
     app.add_middleware(RequestLog, metrics=RequestMetrics(registry))  # last added = outermost
     return app
+
+
+def listen(host: str, port: int) -> socket.socket:
+    """Return a socket that listens already, so that no client comes too early; 0 = a free port.
+
+    Raises OSError for an address that is taken or not this machine's.
+    """
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    return socket.create_server((host, port), family=family, backlog=_BACKLOG)
 
 
 def make_server(app: FastAPI, *, host: str = LOOPBACK, port: int = DEFAULT_PORT) -> uvicorn.Server:

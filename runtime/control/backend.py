@@ -64,6 +64,11 @@ def file_backend(environ: Mapping[str, str]) -> Path | None:
     return Path(url.removeprefix("file://").partition("?")[0]).expanduser()
 
 
+def is_passphrase_file(environ: Mapping[str, str]) -> bool:
+    """Tell whether the passphrase of the stacks is read from a file."""
+    return bool(environ.get(_PASSPHRASE_FILE)) and _PASSPHRASE not in environ
+
+
 def _has_login(environ: Mapping[str, str]) -> bool:
     return bool(environ.get("PULUMI_ACCESS_TOKEN") or _login(environ))
 

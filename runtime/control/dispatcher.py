@@ -5,7 +5,7 @@ run, its place in the queue and the operation that makes its stack; the secrets 
 and are kept nowhere else.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 from pydantic import JsonValue
@@ -39,6 +39,7 @@ from runtime.control.store import (
 )
 from runtime.control.store.store import Store
 from runtime.control.values import (
+    Lease,
     NewRun,
     StoredRun,
     User,
@@ -58,12 +59,13 @@ _UNSAID = "waits for its turn"
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class RunDispatcher:
-    """Makes runs; `holder` names this server in the operations that it begins."""
+    """Makes runs; `holder` is this server, and `server` returns the lease by which it lives."""
 
     store: Store
     clusters: Clusters
     operator: Operator
     holder: str
+    server: Callable[[], Lease | None] = lambda: None
 
     def create(self, user: User, request: CreateRun, idempotency_key: str | None) -> StoredRun:
         """Admit and store a run, fast; its stack follows.
@@ -98,7 +100,8 @@ class RunDispatcher:
             run = runs.insert_run(connection, replace(new, queue_number=number))
             events.add_event(connection, run, "state", state=run.state, message=run.reason)
             cluster = choice.judged.profile.name
-            operation = make_operation(run, cluster, wanted.request.secrets)
+            made = make_operation(run, cluster, wanted.request.secrets)
+            operation = replace(made, lease=self.server())
             operations.begin(connection, operation, holder=self.holder)
         try:
             self.operator.start(operation)
@@ -258,6 +261,7 @@ def _new_run(wanted: _Wanted, choice: Choice, volume: Volume | None) -> NewRun:
         gpu_type=loaded.dispatch.gpu_type,
         num_gpus=plan.num_gpus,
         max_steps=plan.max_steps,
+        max_spend_microusd=request.max_spend_microusd,
         reason=_UNSAID,
     )
 

@@ -94,7 +94,7 @@ def _make(project: Project, operation: Operation) -> None:
     stack = operation.run_id
     if stack in stacks.list_stacks(project):  # an earlier try was cut off; it holds nothing yet
         stacks.remove_stack(project, stack)
-    settings = {"attempt": operation.attempt, **_plain(operation)}
+    settings = _with_attempt(operation)
     new_run_stack(project, stack, settings, secrets=operation.secrets)
 
 
@@ -107,13 +107,15 @@ def _set(project: Project, operation: Operation) -> None:
 def _up(project: Project, operation: Operation) -> None:
     stack = operation.run_id
     stacks.recover(project, stack, _say)
-    settings = {"attempt": operation.attempt, **_plain(operation)}
-    stacks.write_settings(project, stack, settings)
+    stacks.write_settings(project, stack, _with_attempt(operation))
     stacks.up(project, stack, _say)
 
 
 def _destroy(project: Project, operation: Operation) -> None:
     if operation.run_id in stacks.list_stacks(project):
+        if _is_volume(operation):
+            stacks.recover(project, operation.run_id, _say)
+            stacks.unprotect(project, operation.run_id)
         stacks.destroy(project, operation.run_id, _say)
 
 
@@ -137,6 +139,15 @@ _ACTS = {
     OperationKind.REMOVE: _remove,
     OperationKind.RECOVER: _recover,
 }
+
+
+def _is_volume(operation: Operation) -> bool:
+    return operation.settings.get("kind") == "volume"
+
+
+def _with_attempt(operation: Operation) -> dict[str, object]:
+    attempt = {} if _is_volume(operation) else {"attempt": operation.attempt}
+    return {**attempt, **_plain(operation)}
 
 
 def _plain(operation: Operation) -> dict[str, object]:

@@ -31,14 +31,14 @@ DatabaseOption = Annotated[
 @contextmanager
 def reading(database: str | None) -> Iterator["Connection"]:
     """Yield a connection for reading."""
-    with _opened(database) as store, store.read() as connection:
+    with opened(database) as store, store.read() as connection:
         yield connection
 
 
 @contextmanager
 def writing(database: str | None) -> Iterator["Connection"]:
     """Yield a connection whose writes are kept when the block ends well."""
-    with _opened(database) as store, store.write() as connection:
+    with opened(database) as store, store.write() as connection:
         yield connection
 
 
@@ -70,7 +70,8 @@ def print_table(columns: list[str], rows: list[list[str]]) -> None:
 
 
 @contextmanager
-def _opened(database: str | None) -> Iterator["Store"]:
+def opened(database: str | None) -> Iterator["Store"]:
+    """Open the database that a command works on."""
     try:
         from runtime.control.store.store import default_url, open_store
     except ModuleNotFoundError as error:

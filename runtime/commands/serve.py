@@ -1,0 +1,81 @@
+"""`paddock serve`: the control plane on this machine: the HTTP API and the loops behind it."""
+
+import json
+import logging
+import os
+import signal
+import sys
+from contextlib import ExitStack
+from datetime import UTC, datetime
+from typing import Annotated
+
+import typer
+
+from runtime.commands.admin.database import DatabaseOption, opened
+from runtime.commands.session import find_project, say
+
+_HOST = "127.0.0.1"
+_PORT = 8899
+
+
+def serve(
+    host: Annotated[
+        str, typer.Option(help="address to listen on; another one than loopback needs a TLS proxy")
+    ] = _HOST,
+    port: Annotated[int, typer.Option(min=0, max=65_535, help="port; 0: a free one")] = _PORT,
+    database: DatabaseOption = None,
+    workers: Annotated[
+        int, typer.Option(min=1, max=64, help="operations of the engine at a time")
+    ] = 4,
+) -> None:
+    """Serve the API of `prime`, and run what is dispatched until SIGTERM."""
+    write_log_as_json()
+    with ExitStack() as parts:
+        store = parts.enter_context(opened(database))
+        # loaded here, since the other commands start without the server's libraries
+        from runtime.control.app import create_app, listen, make_server
+        from runtime.control.assembly import running
+        from runtime.control.operator import OperatorLimits
+
+        listener = parts.enter_context(listen(host, port))
+        limits = OperatorLimits(num_workers=workers)
+        plane = parts.enter_context(
+            running(store, checkout=find_project(), environ=os.environ, limits=limits)
+        )
+        server = make_server(create_app(plane.services), host=host, port=port)
+        for number in (signal.SIGTERM, signal.SIGINT):
+            # uvicorn raises the signal again at its end: then it has been heard
+            signal.signal(number, lambda *_: None)
+        address = f"http://{host}:{listener.getsockname()[1]}"
+        say(f"paddock serves {address} from {store.name}")
+        server.run([listener])
+        say("ending: no more work is taken; operations under way go on by themselves")
+
+
+def write_log_as_json() -> None:
+    """Write every log line as one JSON object on stderr."""
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(_JsonLines())
+    logging.basicConfig(level=logging.INFO, handlers=[handler], force=True)
+    for name in ("alembic", "httpx", "uvicorn.error"):
+        logging.getLogger(name).setLevel(logging.WARNING)
+
+
+class _JsonLines(logging.Formatter):
+    """One line of JSON a record; a message that is an object itself is merged into it."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        time = datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds")
+        line: dict[str, object] = {
+            "time": time,
+            "level": record.levelname,
+            "logger": record.name,
+        }
+        message = record.getMessage()
+        if message.startswith("{"):
+            line |= json.loads(message)
+        else:
+            line["message"] = message
+        if record.exc_info:
+            line["exception"] = self.formatException(record.exc_info)
+        return json.dumps(line)

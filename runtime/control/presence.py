@@ -1,0 +1,134 @@
+"""Presence: which servers may work on one database at once.
+
+Several share it only where each can open every stack: the database is Postgres, the state backend
+is no folder and the secrets provider no file of one host. Any other server is alone, and says so by
+a lease; on SQLite by a file's lock, which a dead server lets go of at once.
+"""
+
+import fcntl
+import logging
+import os
+import threading
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+
+from sqlalchemy.exc import DBAPIError
+
+from runtime.control.backend import engine_service_environment, file_backend, is_passphrase_file
+from runtime.control.lease_keeper import TTL_S
+from runtime.control.store import leases
+from runtime.control.store.store import Store
+from runtime.control.values import Lease
+from runtime.errors import SetupError, StoreError
+
+_ALONE, _BESIDE = "alone/", "beside/"
+"""What a server's lease is named with, before its holder: whether others may be there."""
+
+_GATE = "presence"
+_GATE_S = 5.0
+_WAIT_S = TTL_S + 5.0
+"""How long a starting server waits for the leases of a dead one to run out."""
+
+_POLL_S = 0.2
+_LOG = logging.getLogger(__name__)
+
+
+def host_bound(store: Store, environ: Mapping[str, str]) -> str:
+    """Return what binds a server's stacks to one host, empty where nothing does."""
+    chosen = engine_service_environment(environ)
+    if not store.is_shared:
+        return f"the database {store.name} is a file"
+    backend = file_backend(chosen)
+    if backend is not None:
+        return f"the state backend {backend} is a folder of this host"
+    if is_passphrase_file(chosen):
+        return "the passphrase of the stacks' secrets is in a file of this host"
+    return ""
+
+
+@contextmanager
+def present(store: Store, holder: str, bound: str, *, wait_s: float = _WAIT_S) -> Iterator[None]:
+    """Be one of the servers of a database; `bound` is what `host_bound` says.
+
+    Raises SetupError where another server works on it and one of the two has to be alone.
+    """
+    if not store.is_shared:
+        with _file_lock(Path(store.engine.url.database or "")):
+            yield
+        return
+    lease = _enter(store, holder, bound, wait_s=wait_s)
+    ended = threading.Event()
+    thread = threading.Thread(target=_renew, args=(store, lease, ended), daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        thread.join()
+        _release(store, lease)
+
+
+def _enter(store: Store, holder: str, bound: str, *, wait_s: float) -> Lease:
+    deadline = time.monotonic() + wait_s
+    others: list[str] = []
+    while time.monotonic() < deadline:
+        with store.write() as tx:
+            # whoever starts at the same moment waits for the end of this transaction
+            gate = leases.acquire(tx, _GATE, holder, _GATE_S)
+            if gate is not None:
+                held = [one.name for one in leases.list_held(tx)]
+                others = [name for name in held if name.startswith((_ALONE, _BESIDE))]
+                is_free = not any(bound or name.startswith(_ALONE) for name in others)
+                name = f"{_ALONE if bound else _BESIDE}{holder}"
+                lease = leases.acquire(tx, name, holder, TTL_S) if is_free else None
+                leases.release(tx, gate)
+                if lease is not None:
+                    return lease
+        time.sleep(_POLL_S)
+    raise _not_alone(store, bound, others)
+
+
+def _not_alone(store: Store, bound: str, others: list[str]) -> SetupError:
+    named = ", ".join(name.partition("/")[2] for name in others)
+    why = bound or "that server's state backend or passphrase is bound to its host"
+    return SetupError(
+        f"another server works on {store.name} ({named}), and {why}: stop it, or give all of them "
+        "a shared PULUMI_BACKEND_URL (s3://, gs://, azblob://) and PULUMI_CONFIG_PASSPHRASE or a "
+        "key service as secrets provider"
+    )
+
+
+def _renew(store: Store, lease: Lease, ended: threading.Event) -> None:
+    while not ended.wait(TTL_S / 5):
+        try:
+            with store.write() as tx:
+                if not leases.renew(tx, lease, TTL_S):
+                    _LOG.error("%s was lost: another server may have started", lease.name)
+        except (StoreError, DBAPIError) as error:
+            _LOG.warning("the lease %s could not be renewed: %s", lease.name, error)
+
+
+def _release(store: Store, lease: Lease) -> None:
+    try:
+        with store.write() as tx:
+            leases.release(tx, lease)
+    except (StoreError, DBAPIError) as error:
+        _LOG.warning("the lease %s is left to run out: %s", lease.name, error)
+
+
+@contextmanager
+def _file_lock(database: Path) -> Iterator[None]:
+    path = database.with_name(f"{database.name}.server")
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise SetupError(
+                f"another server works on {database}: SQLite takes one; stop it, or use Postgres"
+            ) from None
+        yield
+    finally:
+        os.close(descriptor)
