@@ -217,7 +217,8 @@ class Reconciler:
                 newest = operations.get(tx, subject.at.run.run_id)
             if run is None or run.attempt != attempt:
                 return
-            subject = replace(subject, at=replace(subject.at, run=run, newest=newest))
+            at = replace(subject.at, run=run, newest=newest, is_holder_dead=False)
+            subject = replace(subject, at=at)
 
     def _remembered(self, subject: Subject) -> Subject:
         at, memory = subject.at, subject.memory
