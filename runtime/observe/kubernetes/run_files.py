@@ -14,7 +14,7 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from runtime.artifacts import RunDirectory
 from runtime.cluster import FilesOffer
@@ -98,11 +98,15 @@ class RunFiles:
 
     def names(self, run_id: str, folder: str) -> list[str]:
         """Return the names in a folder, none where there is no such folder."""
+        return [str(entry["name"]) for entry in self.entries(run_id, folder)]
+
+    def entries(self, run_id: str, folder: str) -> list[dict[str, Any]]:  # Any: values of JSON
+        """Return name, size, mtime and is_dir of all in a folder, none where there is no folder."""
         with self._ask(f"list/{run_id}/{folder}") as response:
             if response.status_code == 404:
                 return []
             self._check(response)
-            return [str(entry["name"]) for entry in json.loads(response.read())]
+            return list(json.loads(response.read()))
 
     @contextlib.contextmanager
     def _ask(

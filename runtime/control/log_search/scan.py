@@ -1,0 +1,161 @@
+"""The last wanted lines of a log, read from its end block by block; no more than is needed.
+
+Files are read in pieces and never mapped: a run may cut its own log while it is read. Two blocks
+are searched at once, since RE2 and reading leave Python's lock to others.
+"""
+
+import threading
+from collections import deque
+from collections.abc import Callable, Collection, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import partial
+from itertools import islice
+
+from runtime.control.log_search.block import wanted_lines
+from runtime.control.log_search.patterns import DEFAULT_RANK, Line, Wanted, last_stated
+from runtime.control.log_search.text import MAX_LINE_BYTES, line_offsets, readable
+
+Read = Callable[[int, int], bytes]
+"""(offset, size) -> bytes; fewer only at the end of the file."""
+
+_FIRST_BLOCK = 128 << 10
+_MAX_BLOCK = 4 << 20
+_NUM_AT_ONCE = 2
+
+
+@dataclass(frozen=True, slots=True)
+class FoundLine:
+    """A wanted line, readable, and where it begins in its file."""
+
+    text: str
+    offset: int
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """Whole lines of a log; `carried` gives the level that its first line inherits."""
+
+    offset: int
+    load: Callable[[], bytes]
+    carried: Callable[[], int]
+
+
+def last_lines(blocks: Iterator[Block], wanted: Wanted, num_lines: int) -> list[FoundLine]:
+    """Return the last wanted lines of blocks that come from a log's end backwards, oldest first."""
+    found: list[list[FoundLine]] = []
+    missing = num_lines
+    with ThreadPoolExecutor(_NUM_AT_ONCE) as pool:
+        for lines in _ahead(pool, lambda block: _search(block, wanted, num_lines), blocks):
+            kept = lines[max(0, len(lines) - missing) :]
+            found.append(kept)
+            missing -= len(kept)
+            if missing == 0:
+                break
+    return [line for lines in reversed(found) for line in lines]
+
+
+def file_blocks(read: Read, start: int, end: int) -> Iterator[Block]:
+    """Yield the blocks of a file from `end` back to `start`, which begins a line."""
+    levels = _Levels(read)
+    for begin, stop in _spans(read, start, end):
+        yield Block(
+            offset=begin,
+            load=partial(read, begin, stop - begin),
+            carried=partial(levels.before, begin),
+        )
+
+
+class _Levels:
+    """The level that a place of a file inherits; what is known of a stretch without one is kept."""
+
+    def __init__(self, read: Read) -> None:
+        self._read = read
+        self._lock = threading.Lock()
+        self._known = (0, 0, DEFAULT_RANK)
+
+    def before(self, end: int) -> int:
+        """Return the level of the last line before `end` that states one."""
+        with self._lock:
+            first, last, rank = self._known
+            if not first <= end <= last:
+                first, rank = self._look(end)
+                self._known = (first, end, rank)
+            return rank
+
+    def _look(self, end: int) -> tuple[int, int]:
+        for begin, stop in _spans(self._read, 0, end):
+            text = readable(self._read(begin, stop - begin))
+            rank = last_stated(text, 0, len(text))
+            if rank is not None:
+                return stop, rank
+        return 0, DEFAULT_RANK
+
+
+def _spans(read: Read, start: int, end: int) -> Iterator[tuple[int, int]]:
+    """Yield where the blocks of a file begin and end, the last one first."""
+    size, stop = _FIRST_BLOCK, end
+    while stop > start:
+        begin = _line_start(read, start, stop, size)
+        if stop - begin > 2 * _MAX_BLOCK:  # one line, as long as that
+            yield from _pieces(read, begin, stop)
+        else:
+            yield begin, stop
+        stop = begin
+        size = min(2 * size, _MAX_BLOCK)
+
+
+def _pieces(read: Read, begin: int, stop: int) -> Iterator[tuple[int, int]]:
+    """Yield the blocks of one very long line; each begins where the line would be cut."""
+    assert _MAX_BLOCK % MAX_LINE_BYTES == 0, "a block is whole lines, as they are cut"
+    end = stop - 1 if read(stop - 1, 1) == b"\n" else stop
+    for place in reversed(range(begin, end, _MAX_BLOCK)):
+        yield place, stop if place + _MAX_BLOCK >= end else place + _MAX_BLOCK
+
+
+def _line_start(read: Read, start: int, stop: int, size: int) -> int:
+    """Return where the line begins that is about `size` before `stop`."""
+    edge = stop - size
+    while edge > start:
+        # a break right before `stop` ends the last line, and begins none of this block
+        piece = read(max(start, edge - _FIRST_BLOCK), min(_FIRST_BLOCK, edge - start))
+        place = piece.rfind(b"\n")
+        if place >= 0:
+            return edge - len(piece) + place + 1
+        edge -= len(piece)
+        if not piece:
+            break
+    return start
+
+
+def _search(block: Block, wanted: Wanted, num_lines: int) -> list[FoundLine]:
+    raw = block.load()
+    text = readable(raw)
+    lines = deque(wanted_lines(text, wanted, block.carried), maxlen=num_lines)
+    return _with_offsets(lines, text, raw, block.offset)
+
+
+def _with_offsets(lines: Collection[Line], text: bytes, raw: bytes, offset: int) -> list[FoundLine]:
+    if not lines:
+        return []
+    starts = None if text is raw else line_offsets(raw)
+    found, number, counted = [], 0, 0
+    for begin, end in lines:
+        place = begin
+        if starts is not None:
+            number += text.count(b"\n", counted, begin)
+            counted, place = begin, starts[number]
+        found.append(FoundLine(text[begin:end].decode(errors="replace"), offset + place))
+    return found
+
+
+def _ahead(
+    pool: ThreadPoolExecutor,
+    search: Callable[[Block], list[FoundLine]],
+    blocks: Iterator[Block],
+) -> Iterator[list[FoundLine]]:
+    """Yield what a search finds in each block, in order, one block ahead of the asker."""
+    waiting = [pool.submit(search, block) for block in islice(blocks, _NUM_AT_ONCE)]
+    while waiting:
+        yield waiting.pop(0).result()
+        waiting += [pool.submit(search, block) for block in islice(blocks, 1)]
