@@ -242,7 +242,7 @@ def test_a_second_attempt_replaces_the_pods_of_the_first(site: ClusterSite) -> N
     }
     assert attempts == {"2"}
     changes = [(one.attempt, one.state) for one in site.cluster_record(run_id).times]
-    assert changes == [(1, RunState.QUEUED), (1, RunState.STOPPED), (2, RunState.QUEUED)]
+    assert changes[-2:] == [(1, RunState.STOPPED), (2, RunState.QUEUED)]
     site.pulumi("destroy", "-s", run_id)
     over = site.pulumi("up", "-s", run_id, expect=None)
     assert over.code != 0
