@@ -7,7 +7,7 @@ square brackets as terminal markup except where it dispatches, pauses or resumes
 
 import logging
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
@@ -103,7 +103,8 @@ def add_error_handlers(app: FastAPI) -> None:
             headers = {"Retry-After": str(error.retry_after_s)}
         elif isinstance(error, UnauthorizedError):
             headers = {"WWW-Authenticate": "Bearer"}
-        return _answer(request, status_of(error), detail_of(error), headers)
+        problems = error.problems if isinstance(error, ProblemsError) else ()
+        return _answer(request, status_of(error), detail_of(error), headers, problems)
 
     @app.exception_handler(RequestValidationError)
     def _invalid(request: Request, error: RequestValidationError) -> Response:
@@ -121,10 +122,14 @@ def _answer(
     status: int,
     detail: str | list[dict[str, object]],
     headers: Mapping[str, str],
+    problems: Sequence[Problem] = (),
 ) -> Response:
     if not _PRINTED_AS_IS.fullmatch(request.url.path):
         detail = _plain(detail)
-    return JSONResponse({"detail": detail}, status_code=status, headers=headers)
+    body: dict[str, object] = {"detail": detail}
+    if problems:  # paddock's own, since `detail` runs the problems of a refusal together
+        body["problems"] = [_whole(problem) for problem in problems]
+    return JSONResponse(body, status_code=status, headers=headers)
 
 
 def _plain(detail: str | list[dict[str, object]]) -> str | list[dict[str, object]]:
@@ -148,5 +153,14 @@ def _entry(problem: Problem) -> dict[str, object]:
     return {
         "loc": ["body", "config", *problem.loc],
         "msg": f"{problem.message}{fix}",
+        "code": str(problem.code),
+    }
+
+
+def _whole(problem: Problem) -> dict[str, object]:
+    return {
+        "loc": list(problem.loc),
+        "message": problem.message,
+        "fix": problem.fix,
         "code": str(problem.code),
     }

@@ -25,6 +25,8 @@ class CreateRun:
     volume: str | None = None
     resume_from: str | None = None
     environments: tuple[str, ...] = ()
+    max_spend_microusd: int | None = None
+    """What the run may cost; it is stopped after a last checkpoint. None = what the wallet has."""
     secrets: Mapping[str, str] = field(default_factory=dict, repr=False)
 
     @property
@@ -39,6 +41,7 @@ class CreateRun:
             self.volume,
             self.resume_from,
             self.environments,
+            self.max_spend_microusd,
             sorted(self.secrets),
         ]
         return hashlib.sha256(json.dumps(told).encode()).hexdigest()

@@ -8,7 +8,7 @@ from pydantic import Field, JsonValue, SecretStr
 from runtime.control.requests import CreateRun, ResumeRun
 from runtime.control.values import StoredRun
 from runtime.control.wire.config_text import config_text
-from runtime.control.wire.model import Answer, Request, Text
+from runtime.control.wire.model import MAX_INTEGER, Answer, Request, Text
 from runtime.errors import Problem, RefusedError
 from runtime.limits import MAX_CONFIG_BYTES, MAX_SECRETS_PER_RUN
 from runtime.secret_rules import secret_problems
@@ -53,8 +53,8 @@ class PrepareBody(Request):
 class CreateRunBody(SecretsBody):
     """A run to dispatch.
 
-    `config` is the file as a table, or `configText` as it stands; `env`, `environments` and
-    `configText` are sent by `paddock train` only.
+    `config` is the file as a table, or `configText` as it stands; `env`, `environments`,
+    `configText` and `maxSpendMicrousd` are sent by `paddock train` only.
     """
 
     config: dict[str, JsonValue] | None = None
@@ -70,6 +70,7 @@ class CreateRunBody(SecretsBody):
     normalized_config: dict[str, JsonValue] | None = None
     """What the client's own validation made of the file; the server judges the file itself."""
     environments: Annotated[tuple[Text, ...], Field(max_length=64)] = ()
+    max_spend_microusd: Annotated[int, Field(ge=1, le=MAX_INTEGER)] | None = None
 
     def to_request(self, team_id: str | None) -> CreateRun:
         """Return the request. Raises RefusedError for what is not served, ConfigError for null."""
@@ -89,6 +90,7 @@ class CreateRunBody(SecretsBody):
             volume=self.volume,
             resume_from=self.resume_from,
             environments=self.environments,
+            max_spend_microusd=self.max_spend_microusd,
             secrets=self.secrets(),
         )
 
