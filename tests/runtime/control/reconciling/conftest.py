@@ -26,6 +26,6 @@ def operator(cluster: FakeCluster) -> FakeOperator:
 def site(sqlite_store: Store, cluster: FakeCluster, operator: FakeOperator) -> Iterator[Site]:
     """Yield a server on SQLite, whose test makes its passes."""
     with LeaseKeeper(sqlite_store, "server-1") as keeper:
-        made = make_site(sqlite_store, FakePlaces({"east": cluster}), operator, keeper)
+        made = make_site(keeper, FakePlaces({"east": cluster}), operator, store=sqlite_store)
         yield made
         made.close()

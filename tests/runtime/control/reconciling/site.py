@@ -1,8 +1,7 @@
 """A control plane in a test: a real store, a reconciler, and what performs for it."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from datetime import timedelta
 
 from runtime.control.captures import Capturer, NoCapture
 from runtime.control.intents import StoredIntents
@@ -113,17 +112,19 @@ class Site:
         captured = run.capture in {"done", "incomplete"}
         return run.deleted_at is not None or (run.is_over and run.teardown == "done" and captured)
 
-    def later(self, seconds: float) -> timedelta:
-        """Return a time span."""
-        return timedelta(seconds=seconds)
-
     def close(self) -> None:
         """Stop the server."""
         self.reconciler.close()
 
 
 def make_site(
-    store: Store, places: Places, operator: Operator, keeper: LeaseKeeper, user: User | None = None
+    keeper: LeaseKeeper,
+    places: Places,
+    operator: Operator,
+    *,
+    store: Store,
+    user: User | None = None,
+    capturer: Capturer | None = None,
 ) -> Site:
     """Return a server over a store, with a user where none is given."""
     return Site(
@@ -132,9 +133,5 @@ def make_site(
         operator=operator,
         keeper=keeper,
         user=user or add_user(store, "ada", is_admin=True),
+        capturer=capturer or NoCapture(),
     )
-
-
-def ids(runs_found: Iterable[StoredRun]) -> list[str]:
-    """Return the ids of runs."""
-    return [run.run_id for run in runs_found]

@@ -250,7 +250,7 @@ def test_a_teardown_of_a_cluster_that_is_away_says_so_and_goes_on(
     site: Site, cluster: FakeCluster, operator: FakeOperator, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("runtime.control.situations.RETRY_S", (0.1, 0.2))
-    failure = {"code": UNREACHABLE, "message": "no route to host"}
+    failure: dict[str, object] = {"code": UNREACHABLE, "message": "no route to host"}
     operator.failures[K.DESTROY] = [failure, failure]
     running(site, cluster)
     cluster.become("run-1", S.COMPLETED)

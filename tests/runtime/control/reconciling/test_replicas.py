@@ -72,8 +72,8 @@ def test_two_servers_take_twenty_runs_through_three_places(url: str, opened: Ope
         for keeper in keepers:  # the first one lets half of the shards go to the second
             keeper.tend()
         operators = [FakeOperator(cluster, delay_s=0.05) for _ in stores]
-        first = make_site(stores[0], places, operators[0], keepers[0])
-        second = make_site(stores[1], places, operators[1], keepers[1], first.user)
+        first = make_site(keepers[0], places, operators[0], store=stores[0])
+        second = make_site(keepers[1], places, operators[1], store=stores[1], user=first.user)
         assert [len(keeper.shards()) for keeper in keepers] == [8, 8]
         names = [f"run-{number:02d}" for number in range(NUM_RUNS)]
         life = threading.Event()

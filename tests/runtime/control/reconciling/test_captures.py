@@ -1,0 +1,90 @@
+"""The capture comes before the teardown, for a bounded time."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import pytest
+
+from runtime.control.captures import CaptureReport, CaptureState
+from runtime.control.lease_keeper import LeaseKeeper
+from runtime.control.operations import OperationKind
+from runtime.control.store.store import Store
+from runtime.control.values import StoredRun
+from runtime.states import Capture, RunState, Teardown
+from tests.runtime.control.reconciling.fakes import FakeCluster, FakeOperator, FakePlaces
+from tests.runtime.control.reconciling.site import Site, make_site
+
+GOING = CaptureReport(state=CaptureState.RUNNING, message="3 of 9 files")
+
+
+@dataclass
+class SlowCapture:
+    """Captures until it is told how that ended."""
+
+    report: CaptureReport
+
+    def capture(self, run: StoredRun) -> CaptureReport:
+        """Say how far it is."""
+        return self.report
+
+
+@pytest.fixture
+def capture() -> SlowCapture:
+    """Return a capture that goes on and on."""
+    return SlowCapture(GOING)
+
+
+@pytest.fixture
+def captured(
+    sqlite_store: Store, cluster: FakeCluster, operator: FakeOperator, capture: SlowCapture
+) -> Iterator[Site]:
+    """Yield a server with a run that is over and whose capture has begun."""
+    with LeaseKeeper(sqlite_store, "server-1") as keeper:
+        places = FakePlaces({"east": cluster})
+        site = make_site(keeper, places, operator, store=sqlite_store, capturer=capture)
+        site.dispatch("run-1")
+        site.pass_until(lambda: "run-1" in cluster.runs)
+        cluster.become("run-1", RunState.COMPLETED)
+        site.pass_until(lambda: site.run("run-1").capture is Capture.RUNNING)
+        yield site
+        site.close()
+
+
+def words(site: Site) -> list[str]:
+    """Return what the journal says of the capture."""
+    return [one.message for one in site.events("run-1", "capture")]
+
+
+def test_a_teardown_waits_for_the_capture(
+    captured: Site, operator: FakeOperator, capture: SlowCapture
+) -> None:
+    captured.reconciler.make_pass()
+    assert OperationKind.DESTROY not in operator.of("run-1")
+
+    capture.report = CaptureReport(state=CaptureState.DONE)
+    run = captured.until_settled("run-1")
+
+    assert (run.capture, run.teardown) == (Capture.DONE, Teardown.DONE)
+    assert words(captured) == ["running", "done"]
+
+
+def test_a_capture_that_fails_for_good_does_not_hold_the_teardown(
+    captured: Site, capture: SlowCapture
+) -> None:
+    capture.report = CaptureReport(state=CaptureState.FAILED, message="the disk is full")
+
+    run = captured.until_settled("run-1")
+
+    assert (run.capture, run.teardown) == (Capture.INCOMPLETE, Teardown.DONE)
+    assert words(captured) == ["running", "incomplete: the disk is full"]
+
+
+def test_a_capture_that_is_late_is_given_up(
+    captured: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("runtime.control.last_steps.CAPTURE_LIMIT_S", 0.2)
+
+    run = captured.until_settled("run-1")
+
+    assert (run.capture, run.teardown) == (Capture.INCOMPLETE, Teardown.DONE)
+    assert words(captured)[-1].startswith("incomplete: 3 of 9 files; not done within")
