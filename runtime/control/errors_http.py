@@ -14,7 +14,7 @@ from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 from starlette.responses import JSONResponse, Response
 
-from runtime.control.wire.texts import without_markup
+from runtime.control.wire.texts import sound, without_markup
 from runtime.errors import (
     ConfigError,
     ConflictError,
@@ -151,16 +151,21 @@ def _parts(loc: object) -> list[object]:
 def _entry(problem: Problem) -> dict[str, object]:
     fix = f" ({problem.fix})" if problem.fix else ""
     return {
-        "loc": ["body", "config", *problem.loc],
-        "msg": f"{problem.message}{fix}",
+        "loc": ["body", "config", *_loc(problem)],
+        "msg": sound(f"{problem.message}{fix}"),
         "code": str(problem.code),
     }
 
 
 def _whole(problem: Problem) -> dict[str, object]:
     return {
-        "loc": list(problem.loc),
-        "message": problem.message,
-        "fix": problem.fix,
+        "loc": _loc(problem),
+        "message": sound(problem.message),
+        "fix": sound(problem.fix),
         "code": str(problem.code),
     }
+
+
+def _loc(problem: Problem) -> list[str | int]:
+    """Return a path whose keys, which a client chose, are UTF-8."""
+    return [sound(part) if isinstance(part, str) else part for part in problem.loc]

@@ -156,6 +156,27 @@ def test_a_run_over_the_cap_is_refused_with_its_reason(server: ApiServer, ada: P
     assert num_runs(server) == 0
 
 
+def test_a_key_that_is_no_text_is_refused_by_field(server: ApiServer, ada: Person) -> None:
+    body = b'{"config": {"half \\ud800": null}}'
+    headers = {"Content-Type": "application/json"}
+
+    status, answer = server.ask("POST", RUNS, ada.token, content=body, headers=headers)
+
+    assert status == 422
+    assert answer["problems"][0]["loc"] == ["half \ufffd"]
+    assert "null" in answer["problems"][0]["message"]
+
+
+def test_a_refusal_has_each_problem_apart(server: ApiServer, ada: Person) -> None:
+    env = {"1BAD": "x", "PATH": "y"}
+
+    status, answer = server.ask("POST", RUNS, ada.token, json={"config": seed_config(), "env": env})
+
+    assert status == 400
+    assert [problem["code"] for problem in answer["problems"]] == ["secret", "secret"]
+    assert "PATH is reserved" in answer["detail"]
+
+
 @pytest.mark.parametrize("path", [RUNS, f"{RUNS}/prepare"])
 def test_sft_is_not_served(server: ApiServer, ada: Person, path: str) -> None:
     body: dict[str, object] = {"mode": "sft"}
