@@ -37,6 +37,7 @@ class RunInputs:
     run_path: str
     volume: str | None
     environments: tuple[str, ...]
+    control_plane: str | None
     env: pulumi.Output[dict[str, str]]
     env_names: frozenset[str]
     env_digest: pulumi.Output[str]
@@ -113,6 +114,7 @@ def admit(request: RunRequest, loaded: LoadedConfig, plan: RunPlan) -> RunInputs
         run_path=_run_path(plan, profile, volume),
         volume=volume,
         environments=request.body.environments,
+        control_plane=request.body.control_plane,
         env=request.settings.env,
         env_names=request.settings.env_names,
         env_digest=request.settings.env_digest,

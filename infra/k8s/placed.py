@@ -25,7 +25,8 @@ class PlacedRun:
 
     `image` is the reference that every container gets; `volume_claim` holds the run directory, and
     with `volume_mounted` (a volume stack's) is mounted as a whole too. `environments` are the
-    requirement specs of the packages that are installed before the start.
+    requirement specs of the packages that are installed before the start. `control_plane` is the id
+    of the one that made the run, if any.
     """
 
     plan: RunPlan
@@ -36,6 +37,7 @@ class PlacedRun:
     volume_claim: str
     volume_mounted: bool = False
     environments: tuple[str, ...] = ()
+    control_plane: str | None = None
 
     @property
     def kubernetes(self) -> KubernetesOffer:
@@ -88,7 +90,10 @@ class PlacedRun:
 
     def labels(self, component: str = RUN) -> dict[str, str]:
         """Return the labels of an object of the run."""
-        return naming.run_labels(self.plan.run_id, self.plan.attempt, component)
+        labels = naming.run_labels(self.plan.run_id, self.plan.attempt, component)
+        if self.control_plane is not None:
+            labels[naming.LABEL_CONTROL_PLANE] = self.control_plane
+        return labels
 
     def metadata(self, name: str, component: str = RUN) -> Manifest:
         """Return the metadata of a namespaced object of the run."""

@@ -29,6 +29,7 @@ def declare_run(run: RunInputs) -> Outputs:
         volume_claim=run.volume or _offer(run).run_claim,
         volume_mounted=run.volume is not None,
         environments=run.environments,
+        control_plane=run.control_plane,
     )
     manifests = run_manifests(placed)
     for notice in run.notices:

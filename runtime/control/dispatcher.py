@@ -5,7 +5,7 @@ run, its place in the queue and the operation that makes its stack; the secrets 
 and are kept nowhere else.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 
 from pydantic import JsonValue
@@ -100,8 +100,8 @@ class RunDispatcher:
             run = runs.insert_run(connection, replace(new, queue_number=number))
             events.add_event(connection, run, "state", state=run.state, message=run.reason)
             cluster = choice.judged.profile.name
-            made = make_operation(run, cluster, wanted.request.secrets)
-            operation = replace(made, lease=self.server())
+            made = make_operation(run, cluster, self.store.control_plane_id)
+            operation = replace(made, lease=self.server(), secrets=wanted.request.secrets)
             operations.begin(connection, operation, holder=self.holder)
         try:
             self.operator.start(operation)
@@ -217,12 +217,13 @@ def volume_stack(volume: Volume) -> str:
     return f"{VOLUME_PREFIX}{volume.volume_id}"
 
 
-def make_operation(run: StoredRun, cluster: str, secrets: Mapping[str, str]) -> Operation:
-    """Return the operation that makes a run's stack for a cluster."""
+def make_operation(run: StoredRun, cluster: str, control_plane_id: str) -> Operation:
+    """Return the operation that makes a run's stack for a cluster; without its secrets."""
     settings: dict[str, JsonValue] = {
         **run.settings,
         "configText": run.config_text,
         "cluster": cluster,
+        "controlPlane": control_plane_id,
     }
     return Operation(
         operation_id=new_run_id(),
@@ -231,7 +232,6 @@ def make_operation(run: StoredRun, cluster: str, secrets: Mapping[str, str]) -> 
         attempt=run.attempt,
         cluster=cluster,
         settings=settings,
-        secrets=secrets,
     )
 
 

@@ -1,11 +1,13 @@
 """The objects beside the Jobs: Service, ConfigMap, JobSet, NodePool, PodGroup."""
 
 import json
+from dataclasses import asdict
 
 import pytest
 
 from infra.k8s.config_map import MAX_BYTES, read_programs
 from infra.k8s.manifests import run_manifests
+from runtime import naming
 from runtime.errors import RefusedError
 from runtime.pod_layout import PROGRAMS
 from runtime.pod_transport import gang_notices, transport_notices
@@ -35,6 +37,22 @@ def test_the_service_has_the_pods_of_this_attempt_of_this_run_only() -> None:
         "publishNotReadyAddresses": True,
         "selector": {"paddock.dev/run": "run-123", "paddock.dev/attempt": "3"},
     }
+
+
+def test_every_object_and_pod_says_which_control_plane_made_it() -> None:
+    def labels_in(value: object) -> list[dict]:
+        if isinstance(value, list | tuple):
+            return [one for item in value for one in labels_in(item)]
+        if not isinstance(value, dict):
+            return []
+        own = [value["labels"]] if naming.LABEL_COMPONENT in (value.get("labels") or {}) else []
+        return own + [one for item in value.values() for one in labels_in(item)]
+
+    found = labels_in(asdict(manifests(control_plane="plane-one")))
+
+    assert len(found) >= 10
+    assert {one.get(naming.LABEL_CONTROL_PLANE) for one in found} == {"plane-one"}
+    assert naming.LABEL_CONTROL_PLANE not in placed().labels()
 
 
 def test_pods_have_names_below_the_service() -> None:

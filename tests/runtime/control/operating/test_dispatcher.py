@@ -54,7 +54,12 @@ def test_a_run_is_queued_with_the_operation_that_makes_its_stack(
     assert run.secret_names == ("HF_TOKEN",)
     [operation] = dispatching.operator.started
     assert operation.kind is OperationKind.MAKE
-    assert operation.settings == {"imageTag": "v1", "configText": config(), "cluster": "local"}
+    assert operation.settings == {
+        "imageTag": "v1",
+        "configText": config(),
+        "cluster": "local",
+        "controlPlane": dispatching.store.control_plane_id,
+    }
     assert operation.secrets == {"HF_TOKEN": CANARY}
     with dispatching.store.read() as tx:
         begun = operations.get(tx, run.run_id)
