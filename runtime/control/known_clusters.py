@@ -65,8 +65,7 @@ class KnownClusters:
             seen = self._signature()
             if seen is not None and seen == self._seen:
                 return
-            self._read()
-            self._seen = seen
+            self._seen = seen if self._read() else None
 
     def run(self, is_over: threading.Event) -> None:
         """Refresh until the end; what fails is tried again."""
@@ -77,32 +76,31 @@ class KnownClusters:
             except (PaddockError, OSError) as error:
                 _LOG.error("the clusters could not be looked up: %s", error)
 
-    def _read(self) -> None:
+    def _read(self) -> bool:
+        """Read what has changed; tell whether every stack could be read."""
         project = self._project()
-        updates = stacks.stack_updates(project)
-        profiles = {}
-        for stack, updated in updates.items():
+        profiles, updates = {}, {}
+        failed = False
+        for stack, updated in stacks.stack_updates(project).items():
             if self._is_no_cluster(stack):
                 continue
-            if self._updates.get(stack) == updated and stack in self._profiles:
-                profiles[stack] = self._profiles[stack]
-            elif updated:
-                with contextlib.suppress(_NoProfileError):
-                    profiles[stack] = self._read_profile(project, stack)
+            profile = self._profiles.get(stack)
+            if self._updates.get(stack) != updated:
+                try:
+                    profile = _read_profile(project, stack)
+                except (
+                    PaddockError
+                ) as error:  # runs are on it: the last profile is better than none
+                    _LOG.error("cluster %s: %s", stack, error)
+                    failed = True
+                    updated = self._updates.get(stack, "")
+            updates[stack] = updated
+            if profile is not None:
+                profiles[stack] = profile
         for name in sorted(profiles.keys() ^ self._profiles.keys()):
             _LOG.info("cluster %s is %s", name, "served" if name in profiles else "gone")
         self._profiles, self._updates = profiles, updates
-
-    def _read_profile(self, project: stacks.Project, stack: str) -> ClusterProfile:
-        try:
-            found = stacks.outputs(project, stack).get("profile")
-            if found is not None:
-                return parse_profile(found, cluster=stack)
-        except PaddockError as error:
-            _LOG.error("cluster %s: %s", stack, error)
-            if stack in self._profiles:  # runs are on it: the last profile is better than none
-                return self._profiles[stack]
-        raise _NoProfileError(stack)
+        return not failed
 
     def _is_no_cluster(self, stack: str) -> bool:
         if stack in self._no_clusters:
@@ -133,5 +131,7 @@ class KnownClusters:
         return folder.open_project(self._checkout, self._environ)
 
 
-class _NoProfileError(PaddockError):
-    """A stack has no profile."""
+def _read_profile(project: stacks.Project, stack: str) -> ClusterProfile | None:
+    """Return the profile that a stack exports, None for one that is no cluster, or not up."""
+    found = stacks.outputs(project, stack).get("profile")
+    return parse_profile(found, cluster=stack) if found is not None else None

@@ -1,0 +1,99 @@
+"""Which servers may work on one database at once."""
+
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+
+from runtime.control.presence import host_bound, present
+from runtime.control.store.store import Store
+from runtime.errors import SetupError
+
+SHARED = {
+    "PULUMI_BACKEND_URL": "s3://stacks",
+    "PULUMI_CONFIG_PASSPHRASE": "known",
+}
+FOLDER = "the state backend is a folder"
+Open = Callable[[str], Store]
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> dict[str, str]:
+    """Return an environment whose home, login and engine are nobody's."""
+    return {"PADDOCK_HOME": str(tmp_path / "home"), "HOME": str(tmp_path)}
+
+
+def test_a_file_database_binds_a_server_to_its_host(
+    sqlite_store: Store, home: dict[str, str]
+) -> None:
+    assert "is a file" in host_bound(sqlite_store, {**home, **SHARED})
+
+
+@pytest.mark.control
+@pytest.mark.parametrize(
+    ("chosen", "said"),
+    [
+        ({}, "is a folder of this host"),
+        ({"PULUMI_BACKEND_URL": "s3://stacks"}, ""),
+        (SHARED, ""),
+        (
+            {"PULUMI_BACKEND_URL": "s3://stacks", "PULUMI_CONFIG_PASSPHRASE_FILE": "/secret"},
+            "is in a file of this host",
+        ),
+    ],
+)
+def test_what_binds_a_server_of_a_shared_database(
+    opened: Open, postgres_url: str, home: dict[str, str], chosen: dict[str, str], said: str
+) -> None:
+    store = opened(f"{postgres_url}/paddock_shared")
+
+    bound = host_bound(store, {**home, **chosen})
+
+    assert said in bound if said else bound == ""
+
+
+@pytest.mark.parametrize(("first", "second"), [(FOLDER, FOLDER), (FOLDER, ""), ("", FOLDER)])
+def test_a_server_that_is_bound_is_alone(
+    store_url: str, opened: Open, first: str, second: str
+) -> None:
+    one, other = opened(store_url), opened(store_url)
+
+    with (
+        present(one, "one", first),
+        pytest.raises(SetupError, match="another server works on"),
+        present(other, "other", second, wait_s=0.5),
+    ):
+        pass
+    with present(other, "other", second, wait_s=0.5):
+        pass
+
+
+@pytest.mark.control
+def test_servers_that_are_bound_to_no_host_share_a_database(
+    opened: Open, postgres_url: str
+) -> None:
+    with ExitStack() as servers:
+        for number in range(3):
+            store = opened(f"{postgres_url}/paddock_shared")
+            servers.enter_context(present(store, f"server-{number}", ""))
+
+
+@pytest.mark.control
+def test_of_servers_that_start_at_once_one_is_alone(opened: Open, postgres_url: str) -> None:
+    def start(number: int) -> ExitStack | None:
+        store = opened(f"{postgres_url}/paddock_shared")
+        entered = ExitStack()
+        try:
+            entered.enter_context(present(store, f"server-{number}", FOLDER, wait_s=1.0))
+        except SetupError:
+            return None
+        return entered
+
+    with ThreadPoolExecutor(4) as pool:
+        started = list(pool.map(start, range(4)))
+
+    alone = [one for one in started if one is not None]
+    assert len(alone) == 1
+    alone[0].close()
