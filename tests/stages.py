@@ -74,7 +74,7 @@ STAGES = (
     ),
     Stage(name="e2e", commands=(pytest_command("-m", "e2e and not cluster"),), limit_s=1200),
     Stage(name=TESTBED, commands=(*BUILDS, (PYTHON, "-m", "tests.testbed", "start")), limit_s=2400),
-    Stage(name="cluster", commands=(pytest_command("-m", "cluster"),), limit_s=3600),
+    Stage(name="cluster", commands=(pytest_command("-m", "cluster and not long"),), limit_s=3600),
 )
 # Lanes of a wave run side by side, one a core; later waves need the machine for themselves.
 WAVES = (
