@@ -22,6 +22,7 @@ from runtime.commands import (
     stack,
 )
 from runtime.commands.admin import keys, users, wallets
+from runtime.commands.remote import account, train, volumes
 from runtime.errors import PaddockError, ProblemsError
 
 app = typer.Typer(
@@ -44,8 +45,12 @@ for name, command in {
     "reconcile": reconcile.reconcile,
     "serve": serve.serve,
     "demo": demo.demo,
+    "login": account.login,
+    "whoami": account.whoami,
 }.items():
     app.command(name)(command)
+app.add_typer(train.train_app, name="train")
+app.add_typer(volumes.volumes_app, name="volumes")
 app.add_typer(stack.stack_app, name="stack")
 app.add_typer(models.models_app, name="models")
 app.add_typer(users.user_app, name="user")

@@ -99,7 +99,7 @@ def list_wallets(database: DatabaseOption = None, output: OutputOption = Output.
     return print_table(["OWNER", "BALANCE", "ON-DEMAND", "MAX GPUS"], rows)
 
 
-def read_usd(text: str) -> int:
+def read_usd(text: str, *, source: str = "wallet credit") -> int:
     """Return the micro-dollars of an amount in dollars; raises SettingsError."""
     try:
         amount = Decimal(text) * MICROUSD_PER_USD
@@ -108,7 +108,7 @@ def read_usd(text: str) -> int:
         amount, is_exact = Decimal(0), False
     if not is_exact or amount == 0 or abs(amount) >= 2**62:
         problem = Problem(message=f"{text!r} is no amount of dollars", fix="e.g. 250 or 99.50")
-        raise SettingsError([problem], source="wallet credit")
+        raise SettingsError([problem], source=source)
     return int(amount)
 
 
