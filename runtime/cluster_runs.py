@@ -22,8 +22,8 @@ from runtime.observe.kubernetes.logs import ClusterLogs, LogPlace
 from runtime.observe.kubernetes.look import Look
 from runtime.observe.kubernetes.observer import RunObserver, RunView
 from runtime.observe.kubernetes.pod_states import pod_state, pod_words
-from runtime.observe.kubernetes.run_files import RunFiles, log_path
-from runtime.observe.kubernetes.status_files import launched_by_files
+from runtime.observe.kubernetes.run_files import FilesUnavailableError, RunFiles, log_path
+from runtime.observe.kubernetes.status_files import ends_by_files, launched_by_files
 from runtime.observe.kubernetes.watch import open_watch
 from runtime.observe.logs import LogQuery
 from runtime.pod_names import record_name
@@ -114,21 +114,29 @@ def component_rows(run: ClusterRun) -> tuple[list[dict[str, Any]], RunRecord]:
     with open_api(run.connection) as api:
         look = Look(api, run.run_id)
         record = look.record(run.run_id) or _record(api, run.run_id)
-        launched = _launched(api, RunFiles(api), run, record.attempt)
+        files = RunFiles(api)
+        launched = _launched(api, files, run, record.attempt)
         pods = {pod.key: pod for pod in look.facts(run.run_id, record.attempt).pods}
+        ends = {}
+        if any(one.key not in pods for one in launched.pods):
+            with contextlib.suppress(FilesUnavailableError):
+                ends = ends_by_files(files, run.run_id, record.attempt)
         rows = []
         for one in launched.pods:
             pod = pods.get(one.key)
+            state, words = pod_state(pod), pod_words(pod)
+            if pod is None and one.component in ends:
+                state, words = ends[one.component]
             rows.append(
                 {
                     "name": one.component,
                     "role": one.role,
                     "source": one.source,
                     "gpus": pod.num_gpus if pod is not None else None,
-                    "state": pod_state(pod),
+                    "state": state,
                     "pod": pod.name if pod is not None else None,
                     "node": pod.node or None if pod is not None else None,
-                    "detail": pod_words(pod),
+                    "detail": words,
                     "log": log_path(record.attempt, one.log),
                 }
             )

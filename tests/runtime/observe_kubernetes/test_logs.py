@@ -8,7 +8,7 @@ import pytest
 from runtime.errors import NotFoundError
 from runtime.kubernetes_api import KubernetesApi
 from runtime.observe.kubernetes.logs import ClusterLogs, LogPlace, split_lines
-from runtime.observe.kubernetes.status_files import launched_by_files
+from runtime.observe.kubernetes.status_files import ends_by_files, launched_by_files
 from runtime.observe.log_filter import LineFilter
 from runtime.observe.logs import LogQuery
 from tests.runtime.observe_kubernetes.run_volume import RunVolume
@@ -179,3 +179,18 @@ def test_after_a_destroy_the_status_files_tell_the_components():
         "envs/train/Math 7.log",
     )
     assert (trainer.component, trainer.role) == ("trainer-0", "trainer")
+
+
+def test_after_a_destroy_the_status_files_tell_how_components_ended():
+    made = RunVolume()
+    folder = "run-one/status/attempt_1"
+    made.files[f"{folder}/trainer-0.json"] = (
+        b'{"component": "trainer-0", "outcome": "failed", "reason": "exited with code 3"}'
+    )
+    made.files[f"{folder}/router-0.json"] = b'{"component": "router-0", "outcome": null}'
+    made.files[f"{folder}/broken.json"] = b"[]"
+
+    assert ends_by_files(made, "run-one", 1) == {
+        "trainer-0": ("failed", "exited with code 3"),
+        "router-0": ("lost", ""),
+    }
