@@ -1,6 +1,7 @@
 """`paddock train`: a file and commands side by side, completion, and a quick start."""
 
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -38,6 +39,12 @@ def test_all_commands_of_the_hosted_service_are_there() -> None:
     names = {command.name for command in train_app.registered_commands}
 
     assert names == {*COMMANDS, "run"}
+
+
+def test_the_document_has_every_command() -> None:
+    rows = re.findall(r"^\| `(\w+)` \|", (ROOT / "docs" / "client.md").read_text(), re.MULTILINE)
+
+    assert {*rows} - {"FILE"} == {*COMMANDS}
 
 
 def test_help_names_the_commands_and_no_words_are_help(paddock: Paddock) -> None:
