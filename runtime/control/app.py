@@ -13,6 +13,7 @@ from prometheus_client import CollectorRegistry
 
 from runtime.control.auth import ApiState
 from runtime.control.body_limit import BodyLimit
+from runtime.control.dashboard import routes as dashboard
 from runtime.control.errors_http import API, add_error_handlers
 from runtime.control.rate_limit import DISPATCH_RATE, LOGS_RATE, Rate, RateLimit
 from runtime.control.request_log import RequestLog, RequestMetrics
@@ -68,6 +69,7 @@ def create_app(services: Services, *, limits: ApiLimits = ApiLimits()) -> FastAP
     for module in (training, runs, logs, monitoring, catalog, volumes, account):
         app.include_router(module.router, prefix=API)
     app.include_router(operations.router)
+    app.include_router(dashboard.router)
     app.add_middleware(BodyLimit, max_bytes=limits.max_body_bytes)
     app.add_middleware(RequestLog, metrics=RequestMetrics(registry))  # last added = outermost
     return app

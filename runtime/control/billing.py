@@ -8,12 +8,12 @@ was debited, so one that is missed is in the next. Also answers what a run has u
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from math import isfinite
 
 from pydantic import JsonValue, ValidationError
 from sqlalchemy import Connection
 
 from runtime.control.lease_keeper import LeaseKeeper, shard_of
+from runtime.control.notices import notice_kind
 from runtime.control.readings import TokenCount, Usage
 from runtime.control.requests import StepRange
 from runtime.control.spending import Funds, Halt, Limit, Notice, judge, wish_at
@@ -28,10 +28,8 @@ from runtime.states import RunState
 BILL_S = 20.0
 """How often runs are debited; a bill is promised at least every 30 s."""
 
-NOTICE = "notice"
-"""Kind of the events of a notice, with its limit behind it: `notice-wallet`."""
-
 _TRAINED_TOKENS = "batch/tokens"
+_MAX_TOKENS = 10**15
 _LOG = logging.getLogger(__name__)
 
 Metrics = Callable[[StoredRun, StepRange], Sequence[Mapping[str, JsonValue]]]
@@ -82,7 +80,7 @@ class Biller:
             if isinstance(found, Notice):
                 is_wallet = found.limit is Limit.WALLET and credit is not None
                 since = credit.time if is_wallet and credit is not None else EPOCH
-                kind = f"{NOTICE}-{found.limit}"
+                kind = notice_kind(found.limit)
                 events.add_event_once(connection, run, kind, message=found.message, since=since)
             elif _halt(connection, run, found):
                 return
@@ -135,7 +133,7 @@ class StoredUsage:
             _LOG.info("%s: its tokens are not known: %s", run.run_id, error)
             return 0
         counts = [row.get(_TRAINED_TOKENS) for row in rows]
-        return sum(int(n) for n in counts if isinstance(n, int | float) and isfinite(n))
+        return sum(int(n) for n in counts if isinstance(n, int | float) and 0 <= n < _MAX_TOKENS)
 
 
 def _is_billed(run: StoredRun) -> bool:

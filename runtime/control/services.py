@@ -31,7 +31,7 @@ from runtime.control.requests import (
     StepRange,
 )
 from runtime.control.store.run_lists import RunFilter, RunPage
-from runtime.control.values import StoredRun, User, Volume
+from runtime.control.values import Event, StoredRun, User, Volume
 from runtime.states import RunState
 
 
@@ -60,6 +60,10 @@ class Runs(Protocol):
 
     def num_ahead(self, run: StoredRun) -> int | None:
         """Return how many queued runs are before this one, None for one that is not queued."""
+        ...
+
+    def events(self, run: StoredRun) -> Sequence[Event]:
+        """Return what happened to a run, the oldest first."""
         ...
 
     def num_by_state(self) -> Mapping[RunState, int]:

@@ -4,10 +4,10 @@ import logging
 from collections.abc import Mapping
 
 from runtime.control.readings import Identity
-from runtime.control.store import keys, queue, run_lists, users
+from runtime.control.store import events, keys, queue, run_lists, users
 from runtime.control.store.run_lists import RunFilter, RunPage
 from runtime.control.store.store import Store
-from runtime.control.values import StoredRun, User
+from runtime.control.values import Event, StoredRun, User
 from runtime.errors import StoreError
 from runtime.states import RunState
 
@@ -60,6 +60,11 @@ class StoredRuns:
             return None
         with self._store.read() as connection:
             return queue.num_ahead(connection, run)
+
+    def events(self, run: StoredRun) -> list[Event]:
+        """Return what happened to a run, the oldest first."""
+        with self._store.read() as connection:
+            return events.list_events(connection, run.run_id)
 
     def num_by_state(self) -> Mapping[RunState, int]:
         """Return how many runs are in each state, over all users."""

@@ -5,6 +5,7 @@ from typing import Annotated
 from fastapi import APIRouter, Query
 
 from runtime.control.auth import Caller, CallerDep, RunDep, ServicesDep
+from runtime.control.notices import newest_notice
 from runtime.control.services import Services
 from runtime.control.store.run_lists import RunFilter
 from runtime.control.values import StoredRun
@@ -62,4 +63,6 @@ def _wanted(caller: Caller, *, team_id: str | None, is_mine: bool) -> RunFilter:
 
 
 def _answer(run: StoredRun, services: Services) -> RunAnswer:
-    return RunAnswer(run=RunView.of(run, num_ahead=services.runs.num_ahead(run)))
+    notice = newest_notice(run, services.runs.events(run))
+    num_ahead = services.runs.num_ahead(run)
+    return RunAnswer(run=RunView.of(run, num_ahead=num_ahead, notice=notice))

@@ -83,8 +83,8 @@ class RunView(Answer):
     is_adopted: bool
 
     @classmethod
-    def of(cls, run: StoredRun, *, num_ahead: int | None = None) -> "RunView":
-        """Return the view of a run; `num_ahead` where somebody looks at a queued one alone."""
+    def of(cls, run: StoredRun, *, num_ahead: int | None = None, notice: str = "") -> "RunView":
+        """Return the view of a run; `num_ahead` and `notice` where somebody looks at it alone."""
         facts = run_facts(run.config_text)
         volume = run.settings.get(_VOLUME)
         reason = without_markup(run.reason)
@@ -114,7 +114,7 @@ class RunView(Answer):
             wandb_run_name=facts.wandb_name,
             runs_ahead=num_ahead,
             queue_reason=reason if run.state is RunState.QUEUED and reason else None,
-            notice=_notice(run),
+            notice=_notice(run) or without_markup(notice) or None,
             error_message=(reason or "no reason was recorded") if has_failed else None,
             failure_analysis=_analysis(run) if has_failed else None,
             created_at=run.created_at,

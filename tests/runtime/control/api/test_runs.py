@@ -1,7 +1,10 @@
 """Runs over HTTP: lists, one run, stop, restart, delete."""
 
+from runtime.control.store import events
 from runtime.record import ExitDetails
+from runtime.states import RunState
 from tests.runtime.control.api.conftest import Person
+from tests.runtime.control.api.fake_readings import NOON
 from tests.runtime.control.api.server import ApiServer
 
 
@@ -118,3 +121,16 @@ def test_a_deleted_run_is_gone(server: ApiServer, ada: Person) -> None:
 
     assert deleted == (200, {})
     assert server.ask("GET", f"/rft/runs/{run_id}", ada.token)[0] == 404
+
+
+def test_a_run_shows_its_newest_notice_while_it_goes_on(server: ApiServer, ada: Person) -> None:
+    run_id = server.dispatch(ada.token)
+    with server.store.write() as tx:
+        for message in ("$8.00 are spent", "$9.00 [bold] are spent"):
+            events.add_event(tx, server.stored(run_id), "notice-ceiling", message=message)
+
+    said = server.ask("GET", f"/rft/runs/{run_id}", ada.token)[1]["run"]["notice"]
+    server.change(run_id, {"state": RunState.STOPPED, "ended_at": NOON})
+    after = server.ask("GET", f"/rft/runs/{run_id}", ada.token)[1]["run"]["notice"]
+
+    assert (said, after) == ("$9.00 (bold) are spent", None)

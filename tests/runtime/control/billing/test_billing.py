@@ -1,109 +1,23 @@
-"""Debits while runs run: exact, never twice, with notices and ends at their limits."""
+"""Debits while runs run: exact to the micro-dollar, and never twice."""
 
 import threading
 from collections.abc import Callable
 from dataclasses import replace
-from datetime import datetime, timedelta
+from datetime import timedelta
 from fractions import Fraction
 
 import pytest
 
 from runtime.control.billing import Biller, StoredUsage, settle
 from runtime.control.metering import close_intervals
-from runtime.control.store import events, leases, runs, usage, wallets
-from runtime.control.store.columns import read_clock
+from runtime.control.store import runs, usage, wallets
 from runtime.control.store.store import Store
-from runtime.control.values import (
-    EntryKind,
-    Event,
-    Lease,
-    StoredRun,
-    UsageInterval,
-    Wish,
-    wallet_id_of,
-)
+from runtime.control.values import Wish
 from runtime.errors import StoreError
 from runtime.states import RunState
-from tests.runtime.control.store.rows import add_run, add_user
+from tests.runtime.control.billing.account import PRICE, Account
 
-PRICE = 3_141_593
 DAY = timedelta(days=1)
-
-
-class Account:
-    """A run of a user, whose intervals and credits a test writes."""
-
-    def __init__(self, store: Store, **fields: object) -> None:
-        """Store the run, and hold its shard's lease."""
-        self.store = store
-        user = add_user(store)
-        self.run = add_run(store, user, "run-1", **fields)
-        self.wallet_id = wallet_id_of(user.user_id, None)
-        with store.write() as tx:
-            lease = leases.acquire(tx, "shard/00", "server-1", 600)
-            self.now = read_clock(tx)
-        assert lease is not None
-        self.lease = lease
-        self.biller = Biller(store=store)
-
-    def bill(self, lease: Lease | None = None) -> None:
-        """Bill the run once."""
-        self.biller.bill_run(self.run.run_id, lease or self.lease)
-
-    def use(
-        self, started_at: datetime, ended_at: datetime | None = None, **fields: object
-    ) -> UsageInterval:
-        """Write an interval of two GPUs."""
-        interval = UsageInterval(
-            run_id=self.run.run_id,
-            attempt=1,
-            source="pod-0",
-            gpu_type="H200_141GB",
-            num_gpus=2,
-            price_microusd_per_gpu_hour=PRICE,
-            started_at=started_at,
-            ended_at=ended_at,
-        )
-        interval = replace(interval, **fields)  # type: ignore[arg-type]  # fields by name
-        with self.store.write() as tx:
-            usage.put_interval(tx, interval)
-        return interval
-
-    def credit(self, microusd: int, key: str = "paid") -> None:
-        """Put money into the wallet."""
-        movement = wallets.Movement(
-            wallet_id=self.wallet_id, key=key, kind=EntryKind.CREDIT, amount_microusd=microusd
-        )
-        with self.store.write() as tx:
-            assert wallets.post(tx, movement)
-
-    def change(self, **changes: object) -> StoredRun:
-        """Change the run, as the reconciler would."""
-        with self.store.write() as tx:
-            run = runs.get_run(tx, self.run.run_id)
-            assert run is not None
-            changed = runs.compare_and_set(tx, run.run_id, run.version, fence=None, **changes)
-        assert changed is not None
-        return changed
-
-    @property
-    def stored(self) -> StoredRun:
-        """Return the run as it is stored."""
-        with self.store.read() as tx:
-            run = runs.get_run(tx, self.run.run_id)
-        assert run is not None
-        return run
-
-    @property
-    def balance(self) -> int:
-        """Return the balance."""
-        with self.store.read() as tx:
-            return wallets.get_wallet(tx, self.wallet_id).balance_microusd
-
-    def events(self, kind: str) -> list[Event]:
-        """Return the run's events of a kind."""
-        with self.store.read() as tx:
-            return [one for one in events.list_events(tx, self.run.run_id) if one.kind == kind]
 
 
 def test_odd_intervals_are_debited_to_the_microdollar(store: Store) -> None:
@@ -218,109 +132,6 @@ def test_what_an_earlier_attempt_left_open_ends_as_the_next_began(store: Store) 
         second = runs.list_attempts(tx, account.run.run_id)[1]
     assert interval.ended_at == second.created_at
     assert account.balance == after == -usage.cost_microusd([interval], second.created_at)
-
-
-def test_a_notice_at_80_percent_of_the_ceiling_is_given_once(store: Store) -> None:
-    account = Account(store, max_spend_microusd=100 * PRICE)
-    account.credit(10**12)
-    account.use(account.now - timedelta(hours=42))
-    for _ in range(3):
-        account.bill()
-        account.biller = Biller(store=store)  # another server
-
-    (notice,) = account.events("notice-ceiling")
-    assert "of its ceiling of $314.15" in notice.message
-    assert account.stored.wish is Wish.RUN
-
-
-def test_a_notice_of_the_wallet_is_given_once_a_credit(store: Store) -> None:
-    account = Account(store)
-    account.credit(50 * PRICE, "first")
-    account.use(account.now - timedelta(hours=22))
-    account.bill()
-    account.bill()
-    assert len(account.events("notice-wallet")) == 1
-
-    account.credit(50 * PRICE, "second")
-    account.bill()
-    assert len(account.events("notice-wallet")) == 1  # most of it is there
-    account.use(account.now - timedelta(hours=46))
-    account.bill()
-    account.bill()
-
-    assert len(account.events("notice-wallet")) == 2
-    assert account.stored.wish is Wish.RUN
-
-
-def test_notices_of_two_servers_at_once_are_one(store: Store) -> None:
-    account = Account(store)
-    barrier = threading.Barrier(3)
-
-    def note() -> None:
-        barrier.wait(60)
-        with store.write() as tx:
-            events.add_event_once(tx, account.run, "notice-wallet", message="low")
-
-    threads = [threading.Thread(target=note) for _ in range(3)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(120)
-
-    assert len(account.events("notice-wallet")) == 1
-
-
-@pytest.mark.parametrize("limit", ["ceiling", "wallet"])
-def test_a_limit_ends_a_running_run_after_a_last_checkpoint(store: Store, limit: str) -> None:
-    ceiling = 2 * PRICE if limit == "ceiling" else None
-    account = Account(store, plan_json="{}", max_spend_microusd=ceiling)
-    account.credit(10**12 if limit == "ceiling" else PRICE)
-    account.change(state=RunState.RUNNING)
-    account.use(account.now - timedelta(hours=5))
-    account.bill()
-    paused = account.stored
-    account.bill()
-    assert account.stored == paused
-
-    account.use(account.now - timedelta(hours=5), account.now)
-    account.change(state=RunState.PAUSED)
-    account.bill()
-
-    stopped = account.stored
-    assert (paused.wish, stopped.wish) == (Wish.PAUSE, Wish.STOP)
-    assert limit in paused.wish_reason
-    assert stopped.wish_reason == paused.wish_reason
-    assert len(account.events("wish")) == 2
-
-
-def test_a_run_that_starts_is_stopped_at_once(store: Store) -> None:
-    account = Account(store)
-    account.change(state=RunState.PULLING_IMAGE)
-    account.use(account.now - timedelta(hours=1))
-    account.bill()
-
-    assert account.stored.wish is Wish.STOP
-    assert "wallet is empty" in account.stored.wish_reason
-
-
-def test_a_pause_by_its_owner_stays_a_pause_however_empty_the_wallet_is(store: Store) -> None:
-    account = Account(store)
-    account.change(state=RunState.PAUSED, wish=Wish.PAUSE)
-    account.use(account.now - timedelta(hours=1), account.now)
-    account.bill()
-
-    assert account.stored.wish is Wish.PAUSE
-
-
-def test_what_costs_nothing_needs_no_money(store: Store) -> None:
-    account = Account(store)
-    account.change(state=RunState.RUNNING)
-    account.use(account.now - DAY, price_microusd_per_gpu_hour=0)
-    account.bill()
-
-    assert account.stored.wish is Wish.RUN
-    with store.read() as tx:
-        assert wallets.list_wallets(tx) == []
 
 
 def no_rows(*_: object) -> list[dict[str, float]]:

@@ -1,36 +1,15 @@
 """A run at its limit, through the reconciler: a last checkpoint, STOPPED, the limit as reason."""
 
-from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 
-import pytest
-
 from runtime.control.billing import Biller
-from runtime.control.lease_keeper import LeaseKeeper
 from runtime.control.store import wallets
-from runtime.control.store.store import Store
 from runtime.control.values import Wish
 from runtime.states import RunState
-from tests.runtime.control.reconciling.fakes import FakeCluster, FakeOperator, FakePlaces
-from tests.runtime.control.reconciling.site import Site, make_site
+from tests.runtime.control.reconciling.fakes import FakeCluster
+from tests.runtime.control.reconciling.site import Site
 
 S = RunState
-
-
-@pytest.fixture
-def cluster() -> FakeCluster:
-    """Return a cluster of three GPUs at $2 an hour."""
-    return FakeCluster(num_gpus=3)
-
-
-@pytest.fixture
-def site(sqlite_store: Store, cluster: FakeCluster) -> Iterator[Site]:
-    """Yield a server whose test makes its passes."""
-    with LeaseKeeper(sqlite_store, "server-1") as keeper:
-        places, operator = FakePlaces({"east": cluster}), FakeOperator(cluster)
-        made = make_site(sqlite_store, places, operator, keeper)
-        yield made
-        made.close()
 
 
 def start(site: Site, cluster: FakeCluster, *, ceiling: int, plan_json: str) -> None:
