@@ -19,6 +19,9 @@ from runtime.control.log_search.text import MAX_LINE_BYTES, line_offsets, readab
 Read = Callable[[int, int], bytes]
 """(offset, size) -> bytes; fewer only at the end of the file."""
 
+MAX_FOUND_CHARS = 32 << 20
+"""What one search returns at most: a page of 5000 lines of 1 MiB each fits no memory."""
+
 _FIRST_BLOCK = 128 << 10
 _MAX_BLOCK = 4 << 20
 _NUM_AT_ONCE = 2
@@ -42,14 +45,23 @@ class Block:
 
 
 def last_lines(blocks: Iterator[Block], wanted: Wanted, num_lines: int) -> list[FoundLine]:
-    """Return the last wanted lines of blocks that come from a log's end backwards, oldest first."""
+    """Return the last wanted lines of blocks that come from a log's end backwards, oldest first.
+
+    No more than MAX_FOUND_CHARS of them, whatever `num_lines` says, but at least one.
+    """
     found: list[list[FoundLine]] = []
-    missing = num_lines
+    missing, num_chars = num_lines, 0
     with ThreadPoolExecutor(_NUM_AT_ONCE) as pool:
         for lines in _ahead(pool, lambda block: _search(block, wanted, num_lines), blocks):
-            kept = lines[max(0, len(lines) - missing) :]
-            found.append(kept)
-            missing -= len(kept)
+            kept = []
+            for line in reversed(lines[max(0, len(lines) - missing) :]):
+                num_chars += len(line.text)
+                if num_chars > MAX_FOUND_CHARS and missing < num_lines:
+                    missing = 0
+                    break
+                kept.append(line)
+                missing -= 1
+            found.append(kept[::-1])
             if missing == 0:
                 break
     return [line for lines in reversed(found) for line in lines]

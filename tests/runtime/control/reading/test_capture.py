@@ -96,7 +96,7 @@ def test_a_capture_that_is_killed_anywhere_goes_on(tmp_path: Path) -> None:
     counted = FailingStore(tmp_path / "counted")
     capture_run(run, source, counted)
 
-    for number in range(1, counted.num_calls + 1):
+    for number in {*range(1, counted.num_calls, 7), counted.num_calls}:
         store = FailingStore(tmp_path / "killed")
         store.fails_at, store.error = number, Killed
         with pytest.raises(Killed):

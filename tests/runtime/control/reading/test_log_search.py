@@ -1,18 +1,24 @@
 """The log search finds what the plain way finds, whatever the log holds, live or captured."""
 
 import time
+from datetime import UTC, datetime
 
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from runtime.control.log_search import scan
-from runtime.control.log_search.patterns import compile_wanted
+from runtime.control.captured_source import CapturedSource
+from runtime.control.log_search import frames, scan
+from runtime.control.log_search.patterns import DEFAULT_RANK, compile_wanted
 from runtime.control.log_search.scan import file_blocks, last_lines
 from runtime.control.log_search.text import MAX_LINE_BYTES, line_offsets, readable
+from runtime.control.log_search.trigrams import required_texts
+from runtime.control.manifest import CapturedFile, Manifest
+from runtime.control.run_capture.parts import Slice, write_part
 from runtime.errors import SettingsError
 from runtime.observe.log_filter import LEVELS, LineFilter
 from tests.runtime.control.reading.lines import plain_lines, plain_search
+from tests.runtime.control.reading.stores import DictSource, DictStore
 
 HEADS = [
     b"12:00:00    INFO ",
@@ -70,8 +76,44 @@ def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let a short log have many blocks."""
     monkeypatch.setattr(scan, "_FIRST_BLOCK", 16)
     monkeypatch.setattr("runtime.control.log_search.block._WINDOW", 32)
+    monkeypatch.setattr(frames, "FRAME_BYTES", 40)
+    monkeypatch.setattr("runtime.control.run_capture.parts.TEXT_PART_BYTES", 150)
     monkeypatch.setattr("runtime.control.log_search.block._NEAR_LINES", 2)
     monkeypatch.setattr("runtime.control.log_search.patterns._WINDOW", 20)
+
+
+LOG = "logs/attempt_1/trainer.log"
+
+
+def captured(data: bytes) -> CapturedSource:
+    """Return a captured log."""
+    store, source = DictStore(), DictSource({LOG: data})
+    file = CapturedFile(size=len(data), mtime=0)
+    while file.num_kept < len(data):
+        rank = file.parts[-1].last_rank if file.parts else DEFAULT_RANK
+        part = write_part(
+            source,
+            store,
+            Slice(
+                run_id="run-1",
+                path=LOG,
+                size=len(data),
+                offset=file.num_kept,
+                number=len(file.parts),
+                first_rank=rank,
+            ),
+        )
+        file = file.model_copy(update={"parts": (*file.parts, part)})
+    time = datetime.fromtimestamp(0, UTC)
+    manifest = Manifest(run_id="run-1", attempt=1, captured_at=time, files={LOG: file})
+    return CapturedSource(store, manifest)
+
+
+def captured_search(data: bytes, wanted: LineFilter, num_lines: int, start: int = 0) -> list[str]:
+    """Return the last wanted lines of a captured log."""
+    compiled = compile_wanted(wanted)
+    blocks = captured(data).blocks(LOG, start, compiled)
+    return [line.text for line in last_lines(blocks, compiled, num_lines)]
 
 
 def search(data: bytes, wanted: LineFilter, num_lines: int) -> list[str]:
@@ -119,6 +161,71 @@ def test_a_regular_expression_finds_what_the_plain_way_finds(
     assert search(log, wanted, num_lines) == plain_search(log, plainly, num_lines)
 
 
+@settings(max_examples=400, deadline=None)
+@given(
+    LOGS,
+    st.none() | st.sampled_from(LEVELS),
+    st.none() | st.sampled_from(SEARCHES) | st.sampled_from(REGEXES).map(lambda text: f"/{text}"),
+    st.integers(1, 40),
+)
+def test_a_captured_log_gives_what_the_plain_way_finds(
+    log: bytes, level: str | None, text: str | None, num_lines: int
+) -> None:
+    is_regex = text is not None and text.startswith("/")
+    pattern = text.removeprefix("/") if text is not None else None
+    wanted = LineFilter(level=level, search=pattern, is_regex=is_regex)
+    plainly = LineFilter(
+        level=level, search=pattern and pattern.replace("(?-m)", ""), is_regex=is_regex
+    )
+
+    found = captured_search(log, wanted, num_lines)
+
+    assert found == plain_search(log, plainly, num_lines)
+
+
+@settings(max_examples=200, deadline=None)
+@given(LOGS, st.data())
+def test_a_captured_log_begins_where_it_is_asked_to(log: bytes, data: st.DataObject) -> None:
+    wanted = LineFilter(level="WARNING")
+    start = data.draw(st.sampled_from(line_offsets(log)))
+    live = file_blocks(lambda offset, size: log[offset : offset + size], start, len(log))
+
+    assert captured_search(log, wanted, 99, start) == [
+        line.text for line in last_lines(live, compile_wanted(wanted), 99)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("pattern", "expected"),
+    [
+        ("abc\\d+def", [b"abc", b"def"]),
+        ("(?:abc|def)ghi", [b"ghi"]),
+        ("(abc)+x?yz", [b"abc"]),
+        ("(abc)*", []),
+        ("(?i)abc", []),
+        ("(?i:abc)def", []),
+        ("[[:alpha:]]abc", []),
+        ("a.b", []),
+        ("caf\u00e9", ["caf\u00e9".encode()]),
+        ("\\babc\\b$", [b"abc"]),
+    ],
+)
+def test_what_a_pattern_must_find_is_known(pattern: str, expected: list[bytes]) -> None:
+    assert required_texts(pattern) == expected
+
+
+def test_frames_without_the_text_are_not_read() -> None:
+    lines = [b"INFO line %d %s\n" % (n, b"needle" if n == 500 else b"straw") for n in range(1000)]
+    source, wanted = captured(b"".join(lines)), compile_wanted(LineFilter(search="needle"))
+
+    blocks = list(source.blocks(LOG, 0, wanted))
+    loud = list(source.blocks(LOG, 0, compile_wanted(LineFilter(level="ERROR"))))
+
+    assert len(blocks) <= 3
+    assert b"needle" in b"".join(block.load() for block in blocks)
+    assert loud == []
+
+
 @pytest.mark.parametrize("length", [-1, 0, 1, MAX_LINE_BYTES, 8 * MAX_LINE_BYTES + 5])
 def test_a_very_long_line_is_cut_in_the_same_places(length: int) -> None:
     long = b"y" * (MAX_LINE_BYTES + length)
@@ -126,6 +233,7 @@ def test_a_very_long_line_is_cut_in_the_same_places(length: int) -> None:
 
     for wanted in (LineFilter(), LineFilter(level="error"), LineFilter(search="yy")):
         assert search(log, wanted, 100) == plain_search(log, wanted, 100)
+        assert captured_search(log, wanted, 100) == plain_search(log, wanted, 100)
 
 
 @settings(max_examples=200, deadline=None)

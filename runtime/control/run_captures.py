@@ -1,0 +1,91 @@
+"""StoreCapturer: `captures.Capturer` over the artifact store; a few captures at a time, in threads.
+
+What a capture does is `runtime.control.capture`. One that a server's end interrupts goes on in the
+next server that is asked for it.
+"""
+
+import logging
+import threading
+from concurrent.futures import Future, ThreadPoolExecutor
+
+from runtime.control.artifact_store import ArtifactStore
+from runtime.control.capture import CaptureOptions, CaptureResult, capture_run
+from runtime.control.captures import CAPTURE_LIMIT_S, CaptureReport, CaptureState
+from runtime.control.run_capture.chosen_files import Checkpoints
+from runtime.control.run_sources import RunSources
+from runtime.control.values import StoredRun
+from runtime.states import Capture
+
+NUM_AT_ONCE = 4
+
+_NUM_KEPT = 1000
+_GOING = CaptureReport(state=CaptureState.RUNNING)
+
+_LOG = logging.getLogger(__name__)
+
+
+class StoreCapturer:
+    """Captures runs into the store of its sources; safe to use from several threads."""
+
+    def __init__(
+        self,
+        sources: RunSources,
+        *,
+        checkpoints: Checkpoints = "last",
+        limit_s: float = CAPTURE_LIMIT_S,
+    ) -> None:
+        """Capture into the store of these sources, which must have one; nothing begins yet."""
+        assert sources.artifacts is not None, "a capture needs a store"
+        self._sources = sources
+        self._artifacts: ArtifactStore = sources.artifacts
+        self._stop = threading.Event()
+        self._options = CaptureOptions(deadline_s=limit_s, checkpoints=checkpoints, stop=self._stop)
+        self._pool = ThreadPoolExecutor(NUM_AT_ONCE, thread_name_prefix="capture")
+        self._begun: dict[tuple[str, int], Future[CaptureReport]] = {}
+        self._lock = threading.Lock()
+
+    def capture(self, run: StoredRun) -> CaptureReport:
+        """Begin to capture a run, or say how far it is."""
+        key = (run.run_id, run.attempt)
+        with self._lock:
+            begun = self._begun.get(key)
+            if begun is not None and not begun.done():
+                return _GOING
+            if begun is not None and begun.result() is not _GOING:
+                return begun.result()
+            if not self._stop.is_set():
+                self._forget_old()
+                self._begun[key] = self._pool.submit(self._capture, run)
+        return _GOING
+
+    def close(self) -> None:
+        """Interrupt what is captured now and wait for it to let go."""
+        self._stop.set()
+        self._pool.shutdown(cancel_futures=True)
+
+    def _capture(self, run: StoredRun) -> CaptureReport:
+        source = self._sources.live(run)
+        if source is None:
+            # its cluster is not known to this server now, and may be at the next look
+            return _GOING
+        try:
+            result = capture_run(run, source, self._artifacts, self._options)
+        except Exception:  # the boundary of a thread: the teardown must not wait for a bug
+            _LOG.exception("capture of %s", run.run_id)
+            return CaptureReport(state=CaptureState.FAILED, message="an error of the server")
+        _LOG.info("capture of %s: %s %s", run.run_id, result.capture, result.reason)
+        return _report(result)
+
+    def _forget_old(self) -> None:
+        ended = [key for key, begun in self._begun.items() if begun.done()]
+        for key in ended[: max(0, len(ended) - _NUM_KEPT)]:
+            del self._begun[key]
+
+
+def _report(result: CaptureResult) -> CaptureReport:
+    if result.capture is Capture.RUNNING:
+        return _GOING
+    if result.capture is Capture.INCOMPLETE:
+        return CaptureReport(state=CaptureState.FAILED, message=result.reason)
+    words = f"{result.num_files} files, {result.num_bytes} bytes"
+    return CaptureReport(state=CaptureState.DONE, message=words)

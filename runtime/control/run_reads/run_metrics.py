@@ -1,0 +1,79 @@
+"""Rows of a run's metrics files, and the steps that it has come to."""
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from datetime import UTC, datetime
+
+from pydantic import JsonValue
+
+from runtime.control.readings import Progress
+from runtime.control.requests import StepRange
+from runtime.control.run_reads.run_rollouts import steps_with_traces
+from runtime.control.run_source import Entry, RunSource, read_whole
+
+Row = Mapping[str, JsonValue]
+
+_METRICS = re.compile(r"metrics(-\w+)?\.jsonl")
+"""The orchestrator's file; in pods the trainer has its own beside it."""
+
+_MAX_BYTES = 64 << 20
+_TAIL_BYTES = 256 << 10
+
+
+def read_metrics(source: RunSource, steps: StepRange) -> list[Row]:
+    """Return the rows of a range of steps, as they were written, oldest first."""
+    rows = []
+    for entry in _files(source):
+        rows += [row for row in _rows(source, entry.name, _MAX_BYTES) if _is_in(row, steps)]
+    rows.sort(key=_time)  # stable: each file is in order already
+    return rows[-steps.limit :] if steps.limit is not None else rows
+
+
+def read_progress(source: RunSource) -> Progress:
+    """Return how far a run is."""
+    files = _files(source)
+    latest = [
+        step
+        for entry in files
+        for row in _rows(source, entry.name, _TAIL_BYTES)
+        if isinstance(step := row.get("step"), int)
+    ]
+    steps = steps_with_traces(source)
+    updated = max((entry.mtime for entry in files), default=None)
+    return Progress(
+        latest_step=max(latest, default=None),
+        steps_with_samples=steps,
+        steps_with_distributions=steps,
+        updated_at=datetime.fromtimestamp(updated, UTC) if updated is not None else None,
+    )
+
+
+def _files(source: RunSource) -> list[Entry]:
+    return [one for one in source.entries("") if _METRICS.fullmatch(one.name) and not one.is_dir]
+
+
+def _rows(source: RunSource, path: str, max_bytes: int) -> Iterator[Row]:
+    """Yield the whole rows at the end of a file; a torn or damaged one is left out."""
+    data = read_whole(source, path, max_bytes=max_bytes) or b""
+    for line in data[: data.rfind(b"\n") + 1].split(b"\n"):
+        try:
+            row = json.loads(line)
+        except ValueError:
+            continue
+        if isinstance(row, dict):
+            yield row
+
+
+def _is_in(row: Row, steps: StepRange) -> bool:
+    step = row.get("step")
+    if not isinstance(step, int):
+        return steps.first is None and steps.last is None
+    return (steps.first is None or step >= steps.first) and (
+        steps.last is None or step <= steps.last
+    )
+
+
+def _time(row: Row) -> float:
+    time = row.get("time")
+    return float(time) if isinstance(time, int | float) else 0.0

@@ -1,0 +1,132 @@
+"""RunSources: where the files of a run are now: on its cluster's volume, or in the artifact store.
+
+Used by the readers of runs and by their capture. Connections to clusters are kept.
+"""
+
+import threading
+from collections import OrderedDict
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from runtime.artifacts import runs_folder
+from runtime.cluster import ClusterProfile, KubernetesConnection
+from runtime.control.artifact_store import ArtifactStore
+from runtime.control.captured_source import CapturedSource
+from runtime.control.manifest import read_manifest
+from runtime.control.places import Clusters
+from runtime.control.run_source import FolderSource, RunSource, SourceUnavailableError
+from runtime.control.values import StoredRun
+from runtime.states import Capture, RunState
+
+if TYPE_CHECKING:
+    from runtime.observe.kubernetes.run_files import RunFiles
+
+_NUM_MANIFESTS = 64
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class RunFolder:
+    """The files of a run as they are read now.
+
+    `is_live`: they may still grow; `is_local`: this machine's clock and the embedded engine wrote
+    them.
+    """
+
+    source: RunSource
+    is_live: bool
+    is_local: bool
+
+
+class RunSources:
+    """Finds the files of runs; safe to use from several threads."""
+
+    def __init__(self, clusters: Clusters, artifacts: ArtifactStore | None) -> None:
+        """Look on these clusters and in this store; nothing is asked yet."""
+        self._clusters = clusters
+        self.artifacts = artifacts
+        self._files: dict[KubernetesConnection, RunFiles] = {}
+        self._manifests: OrderedDict[tuple[str, int], CapturedSource] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def folder_of(self, run: StoredRun) -> RunFolder | None:
+        """Return the files of a run, None while it has no place.
+
+        What was captured whole is read from the store, so that a run reads the same when its volume
+        is gone; what was captured in part only where the volume does not answer.
+        """
+        profile = self._clusters.profiles().get(run.cluster or "")
+        is_local = profile is not None and profile.target == "local"
+        source = self.captured(run) if run.capture is Capture.DONE else None
+        if source is None:
+            live = self.live(run)
+            if run.capture is Capture.INCOMPLETE and not _answers(live):
+                source = self.captured(run)
+            if source is None and live is not None:
+                is_live = not run.is_over and run.state is not RunState.PAUSED
+                return RunFolder(source=live, is_live=is_live, is_local=is_local)
+        return source and RunFolder(source=source, is_live=False, is_local=is_local)
+
+    def live(self, run: StoredRun) -> RunSource | None:
+        """Return the run directory itself, None where the run's cluster is not known."""
+        profile = self._clusters.profiles().get(run.cluster or "")
+        if profile is None:
+            return None
+        if isinstance(profile.connection, KubernetesConnection):
+            from runtime.control.cluster_source import ClusterSource
+
+            return ClusterSource(self._run_files(profile, profile.connection), run.run_id)
+        path = self.local_path(run)
+        return None if path is None else FolderSource(path)
+
+    def local_path(self, run: StoredRun) -> Path | None:
+        """Return the run directory of a run on this machine, None for any other."""
+        profile = self._clusters.profiles().get(run.cluster or "")
+        if profile is None or profile.target != "local":
+            return None
+        volume = run.settings.get("volume")
+        if not volume:
+            return Path(profile.runs_path) / run.run_id
+        path = self._clusters.volume_path(profile.name, str(volume))
+        return None if path is None else runs_folder(path) / run.run_id
+
+    def captured(self, run: StoredRun) -> CapturedSource | None:
+        """Return what was captured of a run, None where there is nothing.
+
+        Raises SourceUnavailableError.
+        """
+        if self.artifacts is None:
+            return None
+        key = (run.run_id, run.attempt)
+        with self._lock:
+            if key in self._manifests:
+                self._manifests.move_to_end(key)
+                return self._manifests[key]
+        manifest = read_manifest(self.artifacts, run.run_id)
+        if manifest is None:
+            return None
+        source = CapturedSource(self.artifacts, manifest)
+        if manifest.is_complete and manifest.attempt == run.attempt:
+            with self._lock:
+                self._manifests[key] = source
+                while len(self._manifests) > _NUM_MANIFESTS:
+                    self._manifests.popitem(last=False)
+        return source
+
+    def _run_files(self, profile: ClusterProfile, connection: KubernetesConnection) -> "RunFiles":
+        from runtime.kubernetes_api import KubernetesApi
+        from runtime.observe.kubernetes.run_files import OFFER, RunFiles
+
+        with self._lock:
+            if connection not in self._files:
+                offer = profile.kubernetes.files if profile.kubernetes is not None else None
+                api = KubernetesApi.connect(connection)
+                self._files[connection] = RunFiles(api, offer=offer or OFFER)
+            return self._files[connection]
+
+
+def _answers(source: RunSource | None) -> bool:
+    try:
+        return source is not None and bool(source.entries(""))
+    except SourceUnavailableError:
+        return False
