@@ -3,6 +3,7 @@
     runs/<runId>/
       configs/rl.toml                 as the user wrote it; beside it the split files of prime-rl
       configs/plan.json               the plan that started the current attempt
+      configs/control-plane           id of the control plane that made the run (local target)
       logs/attempt_N/**/*.log         teed by the wrapper: trainer.log, envs/train/<source>.log
       logs/attempt_N/**/*.log.idx     its index of time and offset
       status/attempt_N/<component>.json   start, heartbeat, end, exit code, signal
@@ -41,6 +42,11 @@ class RunDirectory:
     def plan(self) -> Path:
         """Return the plan of the current attempt."""
         return self.configs / "plan.json"
+
+    @property
+    def control_plane(self) -> Path:
+        """Return the file with the id of the control plane that made the run, where one did."""
+        return self.configs / "control-plane"
 
     def logs(self, attempt: int) -> Path:
         """Return the log folder of an attempt."""

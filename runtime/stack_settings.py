@@ -76,8 +76,8 @@ class RunSettings(SettingsModel):
     """(kubernetes) Packages to install before the start, as a JSON list of requirement specs."""
 
     control_plane: str | None = None
-    """(kubernetes) Id of the control plane that made the run, a label of its objects; written by it
-    only."""
+    """Id of the control plane that made the run: a label of its objects (kubernetes), a file of its
+    run directory (local); written by it only."""
 
     _environments_from_json = field_validator("environments", mode="before")(read_json)
 

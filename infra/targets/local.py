@@ -85,6 +85,8 @@ class LocalRunComponent(Component):
         identity = _identity(run)
         inside = RunDirectory(Path())  # files are named from the run directory on
         files = {str(inside.toml): run.toml, str(inside.plan): plan_to_json(plan)}
+        if run.control_plane is not None:
+            files[str(inside.control_plane)] = run.control_plane
         written = RunFiles(
             f"{plan.run_id}-files", {**identity, "files": files}, self.child_opts(spec)
         )

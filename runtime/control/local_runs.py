@@ -85,6 +85,7 @@ class LocalSight:
                         FoundRun(
                             cluster=self.profile.name,
                             record=record,
+                            control_plane_id=_text(directory.control_plane).strip(),
                             gpu_type=self.profile.gpus[0].name,
                             num_gpus=len(held.slots) if held else 0,
                             config_text=_text(directory.toml),

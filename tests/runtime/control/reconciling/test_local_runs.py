@@ -14,6 +14,7 @@ from runtime.control.operations import OperationKind
 from runtime.control.orphans import OrphanSweep
 from runtime.control.requests import ResumeRun
 from runtime.control.run_places import ClusterPlaces
+from runtime.control.store import runs
 from runtime.control.store.store import Store
 from runtime.local_state import read_index
 from runtime.observe.local import run_processes
@@ -159,6 +160,18 @@ def test_a_run_by_hand_is_adopted_and_holds_its_slot(
     assert site.until_settled("run-hand").state is S.STOPPED
     assert site.until_settled("run-1").state is S.COMPLETED
     assert "run-hand" not in {run_id for run_id, _, _ in operator.performed}
+
+
+def test_a_run_of_another_control_plane_on_this_machine_is_left_to_it(
+    site: Site, local: Local
+) -> None:
+    run = local.up(endless, run_id="run-hand", num_slots=1)
+    run.directory.control_plane.write_text("another\n")
+
+    site.reconciler.make_pass()
+
+    with site.store.read() as tx:
+        assert runs.get_run(tx, "run-hand") is None
 
 
 def test_what_a_torn_down_run_left_on_this_machine_is_swept(site: Site, local: Local) -> None:

@@ -1,0 +1,166 @@
+"""Runs in pods as the reconciler sees them, through a small API server."""
+
+from collections.abc import Iterator
+from dataclasses import fields, replace
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from runtime.cluster import ClusterProfile, GpuOffer, KubernetesConnection
+from runtime.control.pod_runs import PodPlace
+from runtime.control.pod_sight import PodSight
+from runtime.control.values import StoredRun
+from runtime.kubernetes_api import KubernetesApi
+from runtime.kubernetes_record import ClusterRecord
+from runtime.observe.kubernetes.facts import RunFacts
+from runtime.observe.kubernetes.look import Look
+from runtime.run_record import RunRecord
+from runtime.states import RunState
+from tests.runtime.control.store.rows import NEW_RUN
+from tests.runtime.kubernetes.fake_api import FakeApi, serve_fake_api
+from tests.runtime.observe_kubernetes import manifests
+from tests.runtime.observe_kubernetes.test_headroom import node
+
+CORE, BATCH = "/api/v1/namespaces/lab", "/apis/batch/v1/namespaces/lab"
+POD, JOB = f"{CORE}/pods/run-one-1-trainer-0-0-x", f"{BATCH}/jobs/run-one-1-trainer-0"
+OURS = {"app.kubernetes.io/managed-by": "paddock", "paddock.dev/control-plane": "plane-a"}
+LAUNCH = """{"run_id": "run-one", "attempt": 1, "max_steps": 10, "pods": {"trainer-0-0":
+{"component": "trainer-0", "role": "trainer", "log": "trainer.log"}}}"""
+STARTED = "2026-12-01T10:00:00Z"
+
+
+class LookingWatch:
+    """Stands in for a watch: lists everything again whenever it is asked what has changed."""
+
+    is_current = True
+    unreachable_since = None
+
+    def __init__(self, api: KubernetesApi) -> None:
+        self.api = api
+        self.look = Look(api, "run-one")
+
+    def changes(self, timeout_s: float) -> set[str]:
+        self.look = Look(self.api, "run-one")
+        return {"run-one"}
+
+    def touch(self, run_id: str) -> None:
+        pass
+
+    def facts(self, run_id: str, attempt: int) -> RunFacts:
+        return self.look.facts(run_id, attempt)
+
+    def record(self, run_id: str) -> RunRecord | None:
+        return self.look.record(run_id)
+
+
+def pod(statuses: list[manifests.Json]) -> manifests.Json:
+    made = manifests.pod("run-one", containerStatuses=statuses)
+    made["metadata"]["labels"] |= OURS
+    made["spec"]["containers"][0]["resources"] = {"requests": {"nvidia.com/gpu": "4"}}
+    made["spec"]["nodeName"] = "n0"
+    return made
+
+
+@pytest.fixture
+def cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[FakeApi, PodSight]]:
+    """Yield a cluster with one node of 8 GPUs and a run of one pod."""
+    pytest.importorskip("lightkube")
+    monkeypatch.setattr("runtime.kubernetes_transport._PAUSES_S", (0.01, 0.01, 0.01))
+    with serve_fake_api(tmp_path) as (fake, api, _):
+        fake.put("/api/v1/nodes/n0", node("n0"))
+        job = manifests.job("run-one")
+        job["metadata"]["labels"] |= OURS
+        fake.put(JOB, job)
+        running = {"name": "main", "state": {"running": {"startedAt": STARTED}}}
+        fake.put(POD, pod([running]))
+        fake.put(f"{CORE}/configmaps/run-one-1-launch", {"data": {"launch.json": LAUNCH}})
+        ClusterRecord(api, "run-one").begin_attempt(config_digest="d", attempt=1)
+        offer = GpuOffer(name="H200_141GB", num_nodes=1, gpus_per_node=8, price_usd_per_hour=2.0)
+        profile = ClusterProfile(
+            name="east",
+            gpus=(offer,),
+            connection=KubernetesConnection(context="east", namespace="lab"),
+            runs_path="/runs",
+        )
+        yield fake, PodSight(profile, api, LookingWatch(api))  # type: ignore[arg-type]  # as much as is used
+
+
+def place(sight: PodSight, attempt: int = 1) -> PodPlace:
+    now = datetime.now(UTC)
+    new = {one.name: getattr(NEW_RUN, one.name) for one in fields(NEW_RUN)}
+    run = StoredRun(**new, created_at=now, updated_at=now)
+    run = replace(run, run_id="run-one", attempt=attempt, gpu_type="H200_141GB")
+    sight.refresh()
+    return PodPlace(run=run, sight=sight)
+
+
+def test_what_the_observer_writes_is_mirrored_and_metered(
+    cluster: tuple[FakeApi, PodSight],
+) -> None:
+    _, sight = cluster
+
+    seen = place(sight).observe()
+
+    assert seen.transition is not None
+    assert seen.transition.state is RunState.RUNNING
+    assert seen.num_left == 1
+    [use] = seen.uses
+    assert (use.num_gpus, use.gpu_type, use.ended_at) == (4, "H200_141GB", None)
+    assert use.started_at.isoformat() == "2026-12-01T10:00:00+00:00"
+
+
+def test_an_end_of_the_workloads_leaves_no_pod(cluster: tuple[FakeApi, PodSight]) -> None:
+    _, sight = cluster
+    one = place(sight)
+    assert one.num_left() == 1
+
+    one.end_workloads("stopped on request")
+
+    assert one.num_left() == 0
+    seen = place(sight).observe()
+    assert seen.transition is not None
+    assert seen.transition.state is RunState.STOPPED
+    assert seen.num_left == 0
+
+
+def test_a_preemption_is_seen_as_the_next_attempt(cluster: tuple[FakeApi, PodSight]) -> None:
+    _, sight = cluster
+    ClusterRecord(sight.api, "run-one").preempt("preempted (Preempted): by another", attempt=1)
+
+    seen = place(sight).observe()
+
+    assert seen.preempted
+    assert seen.preemption.startswith("preempted")
+    assert seen.transition is None
+    assert not place(sight, attempt=2).observe().preempted
+
+
+def test_the_room_says_who_holds_what(cluster: tuple[FakeApi, PodSight]) -> None:
+    fake, sight = cluster
+    fake.put("/api/v1/pods/run-one-1-trainer-0-0-x", fake.objects[POD])  # of every namespace
+
+    [found] = sight.room().nodes
+
+    assert (found.num_gpus, found.num_free, found.held) == (8, 4, {"run-one": 4})
+
+
+def test_what_is_left_names_its_control_plane(cluster: tuple[FakeApi, PodSight]) -> None:
+    _, sight = cluster
+
+    found = {one.kind: one for one in sight.leftovers()}
+
+    assert found.keys() == {"Job", "Pod"}
+    assert {one.control_plane_id for one in found.values()} == {"plane-a"}
+    assert found["Pod"].num_gpus == 4
+    [run] = sight.found_runs()
+    assert (run.record.run_id, run.control_plane_id) == ("run-one", "plane-a")
+
+
+def test_a_sweep_takes_everything_but_the_record(cluster: tuple[FakeApi, PodSight]) -> None:
+    _, sight = cluster
+
+    place(sight).sweep()
+
+    assert sight.leftovers() == []
+    assert ClusterRecord(sight.api, "run-one").read() is not None
