@@ -15,7 +15,7 @@ import httpx
 
 from runtime.client.errors import ServerError, UnauthorizedError, UnreachableError, error_of
 from runtime.client.settings import Server
-from runtime.errors import PaddockError
+from runtime.errors import PaddockError, Problem, SettingsError
 
 API = "/api/v1"
 READ_S = 30.0
@@ -70,9 +70,13 @@ class Api:
         """Return the JSON object of an answer, {} where there is none.
 
         Raises UnreachableError, UnauthorizedError, NotFoundError, RefusedError, ConfigError,
-        NotNowError and ServerError.
+        NotNowError and ServerError; SettingsError for a word that is no UTF-8 text.
         """
-        response = self._send(ask)
+        try:
+            response = self._send(ask)
+        except UnicodeEncodeError:
+            problem = Problem(message="an argument is no UTF-8 text")
+            raise SettingsError([problem], source=ask.source or "request") from None
         if response.status_code == 204:
             return {}
         body = _json(response)
@@ -152,7 +156,7 @@ def open_api(server: Server) -> Iterator[Api]:
 
 def path_of(*parts: str) -> str:
     """Return a path of the API from its parts, each escaped."""
-    return "".join(f"/{quote(part, safe='')}" for part in parts)
+    return "".join(f"/{quote(part, safe='', errors='replace')}" for part in parts)
 
 
 def rows(body: Json, key: str) -> Sequence[object]:

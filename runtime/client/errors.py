@@ -7,6 +7,7 @@ Pure: from a status and a body. The server's own reasons are in the body's `prob
 from collections.abc import Mapping, Sequence
 from http import HTTPStatus
 
+from runtime.client.printable import printable
 from runtime.errors import (
     ConfigError,
     NotFoundError,
@@ -128,4 +129,4 @@ def _problem(item: Mapping[object, object], *, message: str) -> Problem:
 
 
 def _shown(value: object) -> str:
-    return str(value)[:_MAX_SHOWN_CHARS]
+    return printable(str(value)[:_MAX_SHOWN_CHARS])

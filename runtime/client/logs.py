@@ -12,6 +12,7 @@ from datetime import datetime
 
 from runtime.client.api import Api, Ask, Query, path_of
 from runtime.client.errors import RateLimitedError, UnreachableError
+from runtime.client.printable import printable
 from runtime.client.runs import get_run
 from runtime.errors import NotFoundError
 
@@ -22,9 +23,6 @@ _STARTS_LATER = re.compile("queued|pending|starting|not available yet", re.IGNOR
 
 _ENV_SERVER = "env-server"
 _NUMBERED = re.compile(r"(.+)/(\d{1,6})")
-# Escape sequences and control characters of a line: a log may hold what a model wrote.
-_ESCAPES = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@-_])?")
-_CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -146,11 +144,6 @@ def shown_line(line: str) -> str:
     if isinstance(exception, str) and exception:
         text += "".join(f"\n    {part}" for part in exception.rstrip().splitlines())
     return "\n".join(printable(part) for part in text.splitlines())
-
-
-def printable(line: str) -> str:
-    """Return a line without what would move a terminal's cursor or recolour it."""
-    return _CONTROLS.sub("", _ESCAPES.sub("", line))
 
 
 def _entry(text: str) -> dict[str, object] | None:

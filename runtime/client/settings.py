@@ -4,6 +4,7 @@ The keys stand in PADDOCK_HOME/client.json, 0600, each under the address it is f
 sent to another server than the one that it was given for.
 """
 
+import re
 import stat
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -24,6 +25,9 @@ DEFAULT_SERVER = "http://127.0.0.1:8899"
 
 _FILE = "client.json"
 _API = "/api/v1"
+_HOST = re.compile(r"[A-Za-z0-9_-]{1,63}(\.[A-Za-z0-9_-]{1,63})*\.?")
+_PLAIN = re.compile(r"[!\"$->@-~]+")
+"""ASCII without space, ? and #."""
 _LOOPBACK = frozenset({"127.0.0.1", "::1", "localhost"})
 
 
@@ -99,13 +103,13 @@ def read_url(text: str) -> str:
     url = text.strip().rstrip("/").removesuffix(_API).rstrip("/")
     try:
         parts = urlsplit(url)
-        is_good = parts.scheme in {"http", "https"} and bool(parts.hostname)
-        has_password = parts.username is not None or parts.port == 0
+        host, is_port = parts.hostname or "", parts.port != 0
     except ValueError:  # a port that is no number
-        is_good, has_password = False, False
-    if has_password:
+        raise _bad_url(f"{text!r} is no address of a server", f"e.g. {DEFAULT_SERVER}") from None
+    if parts.username is not None or parts.password is not None:
         raise _bad_url("an address carries no user and no password", f"set {KEY_VARIABLE}")
-    if not is_good or "?" in url or "#" in url or not url.isascii() or not url.isprintable():
+    is_host = _HOST.fullmatch(host) or ":" in host
+    if parts.scheme not in {"http", "https"} or not (is_host and is_port and _PLAIN.fullmatch(url)):
         raise _bad_url(f"{text!r} is no address of a server", f"e.g. {DEFAULT_SERVER}")
     return url
 

@@ -11,6 +11,7 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
+from runtime.client.printable import printable
 from runtime.commands.session import console
 from runtime.errors import Problem, SettingsError
 
@@ -55,7 +56,7 @@ def print_rows(columns: list[str], rows: list[list[str]]) -> None:
     """Print rows under their headings, brackets and all."""
     table = Table(*columns, box=None, pad_edge=False)
     for row in rows:
-        table.add_row(*map(Text, row))
+        table.add_row(*(Text(printable(cell)) for cell in row))
     console().print(table)
 
 

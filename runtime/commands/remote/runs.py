@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from runtime.client.printable import printable
 from runtime.commands.remote.connection import (
     ForceOption,
     RunIdArgument,
@@ -65,12 +66,13 @@ def get_run(
     typer.echo(f"Run {run.id}\n")
     for label, value in _facts(run):
         if value:
-            typer.echo(f"  {label}: {value}")
+            typer.echo(f"  {label}: {printable(value)}")
     analysis = run.failure_analysis
     if analysis is not None:
-        typer.echo(f"\nFailure Analysis\n  Root Cause: {analysis.root_cause}\n  Evidence:")
+        cause = printable(analysis.root_cause)
+        typer.echo(f"\nFailure Analysis\n  Root Cause: {cause}\n  Evidence:")
         for line in analysis.evidence:
-            typer.echo(f"    {_plain(line)}")
+            typer.echo(f"    {printable(line)}")
 
 
 def stop(
@@ -180,9 +182,3 @@ def _environments(run: "Run") -> str:
 
 def _number(value: int | None) -> str:
     return "" if value is None else str(value)
-
-
-def _plain(line: str) -> str:
-    from runtime.client.logs import printable
-
-    return printable(line)

@@ -32,3 +32,4 @@ for _name, _command in {
     "usage": monitoring.usage,
 }.items():
     train_app.command(_name)(_command)
+train_app.command("ls", hidden=True)(runs.list_runs)

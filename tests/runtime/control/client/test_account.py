@@ -115,7 +115,18 @@ def test_an_address_loses_what_the_client_adds(text: str, url: str) -> None:
 
 @pytest.mark.parametrize(
     "text",
-    ["", "paddock.example", "ftp://x", "http://", "http://x:port", "http://u:p@x", "http://x?y=1"],
+    [
+        "",
+        "paddock.example",
+        "ftp://x",
+        "http://",
+        "http://x:port",
+        "http://u:p@x",
+        "http://x?y=1",
+        "http://a b",
+        "http://a..b",
+        "http://x:0",
+    ],
 )
 def test_an_address_that_is_none_is_refused(text: str) -> None:
     with pytest.raises(SettingsError, match="--server"):

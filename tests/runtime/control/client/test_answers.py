@@ -19,7 +19,7 @@ from runtime.client.errors import (
 )
 from runtime.client.logs import LogsAsked, follow_lines, new_lines, shown_line
 from runtime.client.settings import Server
-from runtime.errors import ConfigError, NotFoundError, PaddockError, RefusedError
+from runtime.errors import ConfigError, NotFoundError, PaddockError, RefusedError, SettingsError
 
 SERVER = Server(url="http://server", api_key="pdk_canary", key_source="PADDOCK_API_KEY")
 Answering = Callable[[httpx.Request], httpx.Response]
@@ -132,6 +132,19 @@ def test_a_newer_server_is_understood_and_another_is_not() -> None:
     assert run.status == "RUNNING"
     with pytest.raises(ServerError, match="no Run"):
         read(Run, {"id": 1})
+
+
+def test_a_word_that_is_no_text_is_refused() -> None:
+    api = api_of(lambda _: httpx.Response(200, json={}))
+
+    with pytest.raises(SettingsError, match="no UTF-8 text"):
+        api.ask(Ask(path="/rft/runs", query={"team_id": "\udcff"}))
+    with pytest.raises(SettingsError, match="no UTF-8 text"):
+        api.ask(Ask(method="POST", path="/training/runs", body={"volume": "\udcff"}))
+
+
+def test_a_reason_moves_no_cursor() -> None:
+    assert "\x1b" not in str(error_of(409, {"detail": "\x1b[2Jgone"}, source="x"))
 
 
 def test_a_part_of_a_path_stays_one() -> None:

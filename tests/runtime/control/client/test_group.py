@@ -38,7 +38,7 @@ COMMANDS = [
 def test_all_commands_of_the_hosted_service_are_there() -> None:
     names = {command.name for command in train_app.registered_commands}
 
-    assert names == {*COMMANDS, "run"}
+    assert names == {*COMMANDS, "run", "ls"}
 
 
 def test_the_document_has_every_command() -> None:
