@@ -119,8 +119,24 @@ def _services(
         catalog=ClusterCatalog(clusters=clusters, rooms=places.rooms),
         volumes=StackVolumes(store=store, clusters=clusters),
         feedback=FeedbackFile(homes.make_home() / "feedback.jsonl"),
-        health=StoreHealth(store),
+        health=ServerHealth(StoreHealth(store), keeper),
     )
+
+
+class ServerHealth:
+    """Whether this server can work: its database answers, and others know that it lives."""
+
+    def __init__(self, store: StoreHealth, keeper: LeaseKeeper) -> None:
+        """Keep what is asked."""
+        self._store = store
+        self._keeper = keeper
+
+    def problems(self) -> tuple[str, ...]:
+        """Return what is wrong now; empty = ready."""
+        found = self._store.problems()
+        if not found and self._keeper.server is None:
+            return ("this server's lease has run out, so it begins nothing",)
+        return found
 
 
 class FeedbackFile:

@@ -37,6 +37,7 @@ from runtime.control.store import (
     volumes,
     wallets,
 )
+from runtime.control.store.leases import LostLeaseError
 from runtime.control.store.store import Store
 from runtime.control.values import (
     Lease,
@@ -59,13 +60,16 @@ _UNSAID = "waits for its turn"
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class RunDispatcher:
-    """Makes runs; `holder` is this server, and `server` returns the lease by which it lives."""
+    """Makes runs; `holder` is this server, and `server` returns the lease by which it lives.
+
+    Without `server` nothing fences what is begun: for tests.
+    """
 
     store: Store
     clusters: Clusters
     operator: Operator
     holder: str
-    server: Callable[[], Lease | None] = lambda: None
+    server: Callable[[], Lease | None] | None = None
 
     def create(self, user: User, request: CreateRun, idempotency_key: str | None) -> StoredRun:
         """Admit and store a run, fast; its stack follows.
@@ -89,6 +93,9 @@ class RunDispatcher:
         return self._store(wanted, choose(judged), volume)
 
     def _store(self, wanted: "_Wanted", choice: Choice, volume: Volume | None) -> StoredRun:
+        lease = self.server() if self.server is not None else None
+        if self.server is not None and lease is None:
+            raise LostLeaseError("this server's own lease has run out: it takes no runs meanwhile")
         with self.store.write() as connection:
             if wanted.request_key is not None:
                 first = idempotency.claim_key(connection, wanted.request_key, wanted.run_id)
@@ -101,7 +108,7 @@ class RunDispatcher:
             events.add_event(connection, run, "state", state=run.state, message=run.reason)
             cluster = choice.judged.profile.name
             made = make_operation(run, cluster, self.store.control_plane_id)
-            operation = replace(made, lease=self.server(), secrets=wanted.request.secrets)
+            operation = replace(made, lease=lease, secrets=wanted.request.secrets)
             operations.begin(connection, operation, holder=self.holder)
         try:
             self.operator.start(operation)

@@ -27,8 +27,8 @@ from runtime.local_state import write_json
 from runtime.processes import ProcessId
 
 _PULUMI_HOME = "PULUMI_HOME"
-_SHARED = ("plugins", "credentials.json")
-"""What of the user's own PULUMI_HOME every operation uses: it is large, or a login."""
+_PLUGINS, _LOGIN = "plugins", "credentials.json"
+"""What of the user's own PULUMI_HOME every operation uses: the one is large."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -93,11 +93,12 @@ class RunFolder:
         """Make the private project of a checkout's program with an engine's home of its own."""
         engine = self.path / "engine"
         engine.mkdir(mode=0o700, parents=True, exist_ok=True)
-        shared = shared_engine_home(environ)
-        for name in _SHARED:
-            with contextlib.suppress(FileExistsError):
-                if (shared / name).exists():
-                    (engine / name).symlink_to(shared / name)
+        users = shared_engine_home(environ)
+        with contextlib.suppress(FileExistsError):
+            (engine / _PLUGINS).symlink_to(_plugins_folder(users))
+        with contextlib.suppress(FileExistsError):
+            if (users / _LOGIN).exists():
+                (engine / _LOGIN).symlink_to(users / _LOGIN)
         return make_private_project(
             checkout, self.path, environ={**environ, _PULUMI_HOME: str(engine)}
         )
@@ -117,6 +118,15 @@ def shared_engine_home(environ: Mapping[str, str]) -> Path:
     """Return the user's PULUMI_HOME."""
     given = environ.get(_PULUMI_HOME)
     return Path(given).expanduser() if given else Path(environ.get("HOME", "~")) / ".pulumi"
+
+
+def _plugins_folder(users: Path) -> Path:
+    """Return the folder of the engine's plugins, one of ours where the user has none."""
+    if (users / _PLUGINS).is_dir():
+        return users / _PLUGINS
+    folder = homes.cache_path() / "engine-plugins"  # else each operation would download them
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder
 
 
 def open_log(folder: RunFolder) -> int:

@@ -4,6 +4,7 @@ One SIGINT, which the worker passes on to its engine; after the grace everything
 session is killed. Supervisors of local runs are in sessions of their own and live on.
 """
 
+import contextlib
 import os
 import signal
 import subprocess
@@ -65,17 +66,26 @@ def run_worker(
         )
     finally:
         os.close(log)
-    worker = identify(process.pid)
-    assert worker is not None, "it waits for its request"
-    assert process.stdin is not None
+    worker = identify(process.pid)  # none: it died at its start, and its exit code tells
     report = report_of(request.operation, OperationState.RUNNING)
-    folder.write(PerformedReport(report=report, worker=worker, ends_by=request.ends_by))
     try:
-        process.stdin.write(REQUEST.dump_json(request))
-        process.stdin.close()
-    except BrokenPipeError:  # it died at its start; its exit code tells
-        process.stdin.close()
+        folder.write(PerformedReport(report=report, worker=worker, ends_by=request.ends_by))
+        _tell(process, REQUEST.dump_json(request))
+    except BaseException:  # a full disk: what has no report must not begin
+        process.kill()
+        process.wait()
+        raise
+    if worker is None:
+        return process.wait()
     return _await_end(process, worker, request.ends_by, watch)
+
+
+def _tell(process: subprocess.Popen[bytes], request: bytes) -> None:
+    assert process.stdin is not None
+    with contextlib.suppress(BrokenPipeError):
+        process.stdin.write(request)
+    with contextlib.suppress(BrokenPipeError):
+        process.stdin.close()
 
 
 def is_performed(performed: PerformedReport) -> bool:

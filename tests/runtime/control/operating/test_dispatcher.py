@@ -7,6 +7,7 @@ import pytest
 
 from runtime.control.operations import OperationBusyError, OperationKind, OperationState
 from runtime.control.store import events, operations, run_lists, runs, volumes, wallets
+from runtime.control.store.leases import LostLeaseError
 from runtime.control.store.run_lists import RunFilter
 from runtime.control.store.store import Store
 from runtime.control.values import StoredRun, VolumeStatus, wallet_id_of
@@ -205,6 +206,15 @@ def test_a_server_that_ends_says_so_and_leaves_a_failed_operation(
         begun = operations.get(tx, run.run_id)
     assert begun is not None
     assert begun.state is OperationState.FAILED
+
+
+def test_a_server_whose_lease_has_run_out_takes_no_run(dispatching: Dispatching) -> None:
+    dispatcher = replace(dispatching.dispatcher, server=lambda: None)
+
+    with pytest.raises(LostLeaseError):
+        dispatcher.create(dispatching.user(), request(config()), None)
+
+    assert all_runs(dispatching) == ()
 
 
 def test_a_checkpoint_of_another_run_is_refused_not_ignored(dispatching: Dispatching) -> None:
