@@ -21,7 +21,7 @@ from runtime.commands import (
     serve,
     stack,
 )
-from runtime.commands.admin import keys, users, wallets
+from runtime.commands.admin import backups, keys, users, wallets
 from runtime.commands.remote import account, train, volumes
 from runtime.errors import PaddockError, ProblemsError
 
@@ -45,6 +45,8 @@ for name, command in {
     "reconcile": reconcile.reconcile,
     "serve": serve.serve,
     "demo": demo.demo,
+    "backup": backups.backup,
+    "restore": backups.restore,
     "login": account.login,
     "whoami": account.whoami,
 }.items():

@@ -55,7 +55,7 @@ def present(store: Store, holder: str, bound: str, *, wait_s: float = _WAIT_S) -
     Raises SetupError where another server works on it and one of the two has to be alone.
     """
     if not store.is_shared:
-        with _file_lock(Path(store.engine.url.database or "")):
+        with lock_out_servers(Path(store.engine.url.database or "")):
             yield
         return
     lease = _enter(store, holder, bound, wait_s=wait_s)
@@ -119,7 +119,8 @@ def _release(store: Store, lease: Lease) -> None:
 
 
 @contextmanager
-def _file_lock(database: Path) -> Iterator[None]:
+def lock_out_servers(database: Path) -> Iterator[None]:
+    """Hold a SQLite database against every server. Raises SetupError where one works on it."""
     path = database.with_name(f"{database.name}.server")
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:

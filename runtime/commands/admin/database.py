@@ -61,6 +61,20 @@ def choose_url(database: str | None, environ: Mapping[str, str]) -> str | None:
     return database
 
 
+def named_url(database: str | None) -> str:
+    """Return the URL of the database that a command works on. Raises SetupError and SettingsError.
+
+    Whoever has it may import the store.
+    """
+    try:
+        from runtime.control.store.store import default_url
+    except ModuleNotFoundError as error:
+        raise SetupError(
+            f"the control plane needs {error.name}: install paddock with its extra `server`"
+        ) from None
+    return choose_url(database, os.environ) or default_url()
+
+
 def print_table(columns: list[str], rows: list[list[str]]) -> None:
     """Print rows under their headings."""
     table = Table(*columns, box=None, pad_edge=False)
@@ -72,13 +86,10 @@ def print_table(columns: list[str], rows: list[list[str]]) -> None:
 @contextmanager
 def opened(database: str | None) -> Iterator["Store"]:
     """Open the database that a command works on."""
-    try:
-        from runtime.control.store.store import default_url, open_store
-    except ModuleNotFoundError as error:
-        raise SetupError(
-            f"the control plane needs {error.name}: install paddock with its extra `server`"
-        ) from None
-    store = open_store(choose_url(database, os.environ) or default_url())
+    url = named_url(database)
+    from runtime.control.store.store import open_store
+
+    store = open_store(url)
     try:
         yield store
     finally:

@@ -1,8 +1,6 @@
 """Backup of a SQLite database while servers use it. Of a Postgres database `pg_dump` makes it.
 
-To restore: stop every server, put the copy in the database's place (SQLite: remove the `-wal` and
-`-shm` files beside it; Postgres: `pg_restore --clean`), and start. An older release's backup is
-upgraded at the start.
+`runtime.control.store.restore` puts a copy back; of Postgres `pg_restore --clean --if-exists` does.
 """
 
 import os
