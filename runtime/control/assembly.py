@@ -15,21 +15,25 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from runtime import homes
+from runtime.control.artifact_store import artifacts_url, open_artifact_store
+from runtime.control.billing import StoredUsage
 from runtime.control.cluster_catalog import ClusterCatalog
 from runtime.control.dispatcher import RunDispatcher
 from runtime.control.intents import StoredIntents
 from runtime.control.known_clusters import KnownClusters
 from runtime.control.lease_keeper import LeaseKeeper
-from runtime.control.no_reads import NoReads
 from runtime.control.operator import OperatorLimits, ProcessOperator
 from runtime.control.presence import host_bound, present
+from runtime.control.readings import Usage
 from runtime.control.reconciler import Reconciler
 from runtime.control.requests import FeedbackNote
 from runtime.control.run_places import ClusterPlaces
+from runtime.control.run_reads.reads import RunReads
+from runtime.control.run_sources import RunSources
 from runtime.control.services import Services
 from runtime.control.store.store import Store
 from runtime.control.stored_services import StoredAccounts, StoredRuns, StoreHealth
-from runtime.control.values import User
+from runtime.control.values import StoredRun, User
 from runtime.control.volume_stacks import StackVolumes, VolumeLoop
 from runtime.naming import new_run_id
 
@@ -43,6 +47,18 @@ class ControlPlane:
 
     services: Services
     holder: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Parts:
+    """What services and loops share."""
+
+    store: Store
+    keeper: LeaseKeeper
+    clusters: KnownClusters
+    places: ClusterPlaces
+    operator: ProcessOperator
+    sources: RunSources
 
 
 @contextmanager
@@ -61,30 +77,45 @@ def running(
     holder = new_holder()
     with present(store, holder, host_bound(store, environ)), LeaseKeeper(store, holder) as keeper:
         clusters = KnownClusters(store, checkout=checkout, environ=environ)
-        operator = ProcessOperator(store, checkout=checkout, environ=environ, limits=limits)
-        places = ClusterPlaces(clusters)
-        reconciler = Reconciler(store=store, places=places, operator=operator, keeper=keeper)
-        clusters.refresh()
-        services = _services(store, clusters, places, operator, keeper)
-        volumes = VolumeLoop(store=store, operator=operator, holder=holder)
-        is_over = threading.Event()
-        loops = {"clusters": clusters.run, "reconciler": reconciler.run, "volumes": volumes.run}
-        threads = [
-            threading.Thread(target=run, args=(is_over,), name=name, daemon=True)
-            for name, run in loops.items()
-        ]
+        parts = Parts(
+            store=store,
+            keeper=keeper,
+            clusters=clusters,
+            places=ClusterPlaces(clusters),
+            operator=ProcessOperator(store, checkout=checkout, environ=environ, limits=limits),
+            sources=RunSources(clusters, open_artifact_store(artifacts_url(environ))),
+        )
+        with _loops(parts):
+            served = ", ".join(clusters.profiles()) or "no cluster yet"
+            _LOG.info("server %s serves %s", holder, served)
+            yield ControlPlane(services=_services(parts), holder=holder)
+
+
+@contextmanager
+def _loops(parts: Parts) -> Iterator[None]:
+    """Run what works without being asked, until the end of the block."""
+    reconciler = Reconciler(
+        store=parts.store, places=parts.places, operator=parts.operator, keeper=parts.keeper
+    )
+    volumes = VolumeLoop(store=parts.store, operator=parts.operator, holder=parts.keeper.holder)
+    parts.clusters.refresh()
+    is_over = threading.Event()
+    loops = {"clusters": parts.clusters.run, "reconciler": reconciler.run, "volumes": volumes.run}
+    threads = [
+        threading.Thread(target=run, args=(is_over,), name=name, daemon=True)
+        for name, run in loops.items()
+    ]
+    for thread in threads:
+        thread.start()
+    try:
+        yield
+    finally:
+        is_over.set()
         for thread in threads:
-            thread.start()
-        _LOG.info("server %s serves %s", holder, ", ".join(clusters.profiles()) or "no cluster yet")
-        try:
-            yield ControlPlane(services=services, holder=holder)
-        finally:
-            is_over.set()
-            for thread in threads:
-                thread.join(_JOIN_S)
-            operator.close()
-            reconciler.close()
-            places.close()
+            thread.join(_JOIN_S)
+        parts.operator.close()
+        reconciler.close()
+        parts.places.close()
 
 
 def new_holder() -> str:
@@ -92,35 +123,28 @@ def new_holder() -> str:
     return f"{socket.gethostname()}-{os.getpid()}-{new_run_id()[:8]}"
 
 
-def _services(
-    store: Store,
-    clusters: KnownClusters,
-    places: ClusterPlaces,
-    operator: ProcessOperator,
-    keeper: LeaseKeeper,
-) -> Services:
+def _services(parts: Parts) -> Services:
+    store, keeper = parts.store, parts.keeper
+    server = {"operator": parts.operator, "holder": keeper.holder, "server": lambda: keeper.server}
     return Services(
         accounts=StoredAccounts(store),
         runs=StoredRuns(store),
-        dispatcher=RunDispatcher(
-            store=store,
-            clusters=clusters,
-            operator=operator,
-            holder=keeper.holder,
-            server=lambda: keeper.server,
-        ),
-        intents=StoredIntents(
-            store=store,
-            operator=operator,
-            holder=keeper.holder,
-            server=lambda: keeper.server,
-        ),
-        reads=NoReads(),
-        catalog=ClusterCatalog(clusters=clusters, rooms=places.rooms),
-        volumes=StackVolumes(store=store, clusters=clusters),
+        dispatcher=RunDispatcher(store=store, clusters=parts.clusters, **server),
+        intents=StoredIntents(store=store, **server),
+        reads=_reads(parts),
+        catalog=ClusterCatalog(clusters=parts.clusters, rooms=parts.places.rooms),
+        volumes=StackVolumes(store=store, clusters=parts.clusters),
         feedback=FeedbackFile(homes.make_home() / "feedback.jsonl"),
         health=ServerHealth(StoreHealth(store), keeper),
     )
+
+
+def _reads(parts: Parts) -> RunReads:
+    def usage(run: StoredRun) -> Usage:
+        return StoredUsage(store=parts.store, metrics=reads.metrics).usage(run)
+
+    reads = RunReads(parts.sources, usage)
+    return reads
 
 
 class ServerHealth:

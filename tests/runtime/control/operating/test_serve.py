@@ -60,6 +60,11 @@ def test_the_seeds_example_runs_to_its_end_and_is_torn_down(site: Site, program:
         assert seen[0] in {"QUEUED", "PENDING"}
         wait_for(lambda: run_id not in site.pulumi("stack", "ls").out, timeout_s=RUN_S)
         wait_for(lambda: not (site.home / "projects" / run_id).exists(), timeout_s=RUN_S)
+        logs = prime("train", "logs", run_id)
+        assert "Orchestrator finished." in logs.out, logs.out + logs.err
+        metrics = json.loads(prime("train", "metrics", run_id).out)["metrics"]
+        assert [row["reward/mean"] for row in metrics] == [0.5]
+        assert prime("train", "usage", run_id).code == 0
         said = prime("train", "models")
         assert SEED_MODEL in said.out
         assert json.loads(served.get("/readyz"))["status"] == "ready"
