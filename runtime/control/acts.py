@@ -244,6 +244,7 @@ class Acts:
             changed = self._compare_and_set(tx, subject, changes)
             if changed is None:
                 return False
+            close_intervals(tx, changed)
             events.add_event(tx, changed, "state", state=RunState.QUEUED, message=step.reason)
         return True
 

@@ -69,6 +69,9 @@ class Adoption:
         """Note an attempt that somebody began by hand."""
         record = found.record
         if record.attempt <= run.attempt:
+            if not run.num_gpus and found.num_gpus:  # its pods were not there at first
+                gpus = {"num_gpus": found.num_gpus, "gpu_type": found.gpu_type or None}
+                runs.compare_and_set(connection, run.run_id, run.version, fence=None, **gpus)
             return False
         changed = runs.compare_and_set(
             connection,

@@ -23,6 +23,9 @@ from runtime.states import Capture, Teardown
 STUCK_TRIES = 3
 """After so many destroys in a row that failed, the teardown is said to be stuck; it goes on."""
 
+LET_GO_S = 15.0
+"""How long the components of a run that is over have to end by themselves."""
+
 _LATE = "not done within {:.0f} s: what is missing stays in the run directory"
 
 
@@ -38,7 +41,8 @@ def aftermath(at: Situation) -> Step:
     if seen is not None and seen.is_unsettled:
         return Settle()
     if seen is not None and seen.is_reachable and seen.num_left > 0 and not at.is_ended:
-        return EndWorkloads(reason=run.reason)
+        is_late = at.since_end_s > LET_GO_S
+        return EndWorkloads(reason=run.reason) if is_late else Nothing()
     return captured(at) or _torn_down(at)
 
 

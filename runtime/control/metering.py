@@ -4,6 +4,7 @@ Writes only what has changed. Billing charges from the intervals.
 """
 
 from dataclasses import replace
+from datetime import datetime
 
 from sqlalchemy import Connection
 
@@ -29,7 +30,10 @@ class Metering:
         changed = [use for use in uses if memory.uses.get((run.attempt, use.source)) != use]
         if not changed:
             return
+        is_new_attempt = not any(attempt == run.attempt for attempt, _ in memory.uses)
         with self._store.write() as tx:
+            if is_new_attempt and run.attempt > 1:
+                _close_earlier(tx, run, min(use.started_at for use in changed))
             for use in changed:
                 usage.put_interval(tx, self._interval(run, use))
         memory.uses |= {(run.attempt, use.source): use for use in changed}
@@ -46,6 +50,14 @@ class Metering:
             started_at=use.started_at,
             ended_at=use.ended_at,
         )
+
+
+def _close_earlier(connection: Connection, run: StoredRun, time: datetime) -> None:
+    """End what earlier attempts left open: the new one began once their workloads had ended."""
+    for interval in usage.list_intervals(connection, run.run_id):
+        if interval.attempt < run.attempt and interval.ended_at is None:
+            ended = max(time, interval.started_at)
+            usage.put_interval(connection, replace(interval, ended_at=ended))
 
 
 def close_intervals(connection: Connection, run: StoredRun) -> None:

@@ -51,11 +51,17 @@ class OrphanSweep:
     places: Places
 
     def sweep(self, now: datetime) -> tuple[Orphan, ...]:
-        """Remove what may be removed, and return everything that was found."""
+        """Remove what may be removed, and return everything that was found.
+
+        `now` is the time of the database's clock.
+        """
         found = self.places.leftovers()
         with self.store.read() as tx:
             wanted = {one.run_id for one in found}
             stored = {run_id: runs.get_run(tx, run_id) for run_id in wanted}
+        # a run that was torn down while the clusters were looked at has left nothing
+        young = {run_id for run_id, run in stored.items() if run and run.updated_at > now}
+        found = tuple(one for one in found if one.run_id not in young)
         orphans = find_orphans(found, stored, control_plane_id=self.store.control_plane_id)
         priced = [self._priced(one, stored.get(one.leftover.run_id), now) for one in orphans]
         verdicts = {

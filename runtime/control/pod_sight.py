@@ -20,7 +20,6 @@ from runtime.kubernetes_api import KINDS, ForbiddenError, KubernetesApi, Kuberne
 from runtime.kubernetes_nodes import gpu_type_of
 from runtime.kubernetes_teardown import REST, WORKLOADS
 from runtime.observe.kubernetes.headroom import gpus_of, headroom
-from runtime.observe.kubernetes.look import read_records
 from runtime.observe.kubernetes.objects import unix_time
 from runtime.observe.kubernetes.observer import LOOK_S, RunObserver, RunView
 from runtime.observe.kubernetes.run_files import RunFiles
@@ -47,6 +46,7 @@ class PodSight:
         self._watch = watch
         self._observer = RunObserver(api, watch, self.files)
         self._views: dict[str, tuple[float, RunView | None]] = {}
+        self._owned: dict[str, list[Leftover]] = {}
         self._lock = threading.Lock()
         self._room: tuple[float, ClusterRoom] | None = None
 
@@ -115,13 +115,29 @@ class PodSight:
         return ClusterRoom(profile=self.profile, nodes=nodes)
 
     def found_runs(self) -> list[FoundRun]:
-        """Return the runs that have a record in the namespace."""
-        owned: dict[str, list[Leftover]] = defaultdict(list)
-        for one in self.leftovers():
-            owned[one.run_id].append(one)
-        return [
-            _found(self.profile, record, owned[record.run_id]) for record in read_records(self.api)
-        ]
+        """Return the runs of the namespace that live; each one's objects are looked at once."""
+        found = []
+        open_ids = self._watch.open_run_ids()
+        for run_id in self._owned.keys() - set(open_ids):
+            del self._owned[run_id]
+        for run_id in open_ids:
+            record = self._watch.record(run_id)
+            if record is not None:
+                found.append(_found(self.profile, record, self._objects(run_id)))
+        return found
+
+    def _objects(self, run_id: str) -> list[Leftover]:
+        """Return the Jobs and pods of a run, as they were when it had any first."""
+        if run_id not in self._owned:
+            listed = [
+                _leftover(self.profile, kind, one)
+                for kind in ("Job", "Pod")
+                for one in self.api.list(kind, labels={naming.LABEL_RUN: run_id})
+            ]
+            if not any(one.num_gpus for one in listed):
+                return listed
+            self._owned[run_id] = listed
+        return self._owned[run_id]
 
     def leftovers(self) -> list[Leftover]:
         """Return every object that carries a run's label, as far as it may be listed."""

@@ -80,6 +80,12 @@ class Situation:
         return (self.now - self.run.created_at).total_seconds()
 
     @property
+    def since_end_s(self) -> float:
+        """Return how long ago the run came to its end."""
+        ended = self.run.ended_at
+        return (self.now - ended).total_seconds() if ended is not None else 0.0
+
+    @property
     def since_operation_s(self) -> float:
         """Return how long ago the newest operation ended, 0 while there is none or it goes on."""
         ended = self.newest.finished_at if self.newest is not None else None

@@ -88,13 +88,6 @@ def list_of_live_runs(connection: Connection) -> dict[str, StoredOperation]:
     return {row["run_id"]: StoredOperation(**row) for row in rows}
 
 
-def list_running(connection: Connection, holder: str) -> list[StoredOperation]:
-    """Return the operations that a server performs."""
-    is_it = (operations.c.state == OperationState.RUNNING) & (operations.c.holder == holder)
-    rows = connection.execute(select(operations).where(is_it)).mappings()
-    return [StoredOperation(**row) for row in rows]
-
-
 def _num_tries(before: StoredOperation | None, operation: Operation) -> int:
     is_again = before is not None and (before.kind, before.attempt) == (
         operation.kind,

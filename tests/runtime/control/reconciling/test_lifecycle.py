@@ -192,9 +192,12 @@ def test_a_restart_keeps_its_room(site: Site, cluster: FakeCluster, operator: Fa
     site.dispatch("run-2", num_gpus=3)
     site.intents.restart(site.user, "run-1")
 
-    site.pass_until(lambda: cluster.runs["run-1"].attempt == 2)
+    site.pass_until(lambda: len(site.intervals("run-1")) == 2)
 
     assert site.run("run-2").state is S.QUEUED
+    before, after = site.intervals("run-1")
+    assert before.ended_at == after.started_at
+    assert after.ended_at is None
     assert operator.of("run-1") == [K.MAKE, K.UP, K.RESUME]
 
 

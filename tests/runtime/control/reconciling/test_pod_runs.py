@@ -44,6 +44,9 @@ class LookingWatch:
         self.look = Look(self.api, "run-one")
         return {"run-one"}
 
+    def open_run_ids(self) -> list[str]:
+        return ["run-one"]
+
     def touch(self, run_id: str) -> None:
         pass
 
