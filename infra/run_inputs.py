@@ -16,7 +16,7 @@ from runtime.artifacts import runs_folder
 from runtime.cluster import ClusterProfile
 from runtime.config import DispatchFlags, LoadedConfig, RLConfig, load_config, read_config_file
 from runtime.errors import RefusedError
-from runtime.launch.notices import target_notices
+from runtime.launch.notices import target_notices, volume_notices
 from runtime.observe.snapshot import take_snapshot, with_live_gpus
 from runtime.plan import RunPlan, build_plan
 from runtime.stack_settings import RunSettings
@@ -100,7 +100,7 @@ def admit(request: RunRequest, loaded: LoadedConfig, plan: RunPlan) -> RunInputs
     if problems:
         raise RefusedError(problems, source=f"run {plan.run_id}")
     notices = [str(notice) for notice in loaded.notices]
-    notices += target_notices(loaded.config, plan, profile)
+    notices += target_notices(loaded.config, plan, profile) + volume_notices(profile, volume)
     notices += admission.admission_warnings(plan, profile, snapshot)
     if pulumi.runtime.is_dry_run():  # a notice only: `create` is what refuses, or the queue waits
         capacity = admission.capacity_problem(plan, with_live_gpus(snapshot, plan, profile))

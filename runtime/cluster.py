@@ -42,6 +42,8 @@ class FilesOffer(_Profile):
     """Port of the server in the pod."""
     secret: str
     """Secret whose key `token` opens it."""
+    claims: tuple[str, ...] = ()
+    """Claims of volume stacks that it shows besides the default run volume."""
 
 
 class NodeClass(_Profile):

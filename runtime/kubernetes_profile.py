@@ -118,7 +118,12 @@ def adopt_cluster(
 def _offer(
     settings: KubernetesClusterSettings, found: Discovery, *, has_files: bool
 ) -> KubernetesOffer:
-    files = FilesOffer(selector=FILES_SELECTOR, port=FILES_PORT, secret=FILES_SECRET)
+    files = FilesOffer(
+        selector=FILES_SELECTOR,
+        port=FILES_PORT,
+        secret=FILES_SECRET,
+        claims=settings.files_claims,
+    )
     return KubernetesOffer(
         image_repository=settings.image,
         image_pull_secrets=settings.image_pull_secrets,

@@ -12,6 +12,20 @@ from runtime.plan import RunPlan
 from runtime.pod_transport import gang_notices, transport_notices
 
 
+def volume_notices(profile: ClusterProfile, claim: str | None) -> list[str]:
+    """Return a notice where the file server does not show the volume that a run is placed on."""
+    offer = profile.kubernetes
+    if claim is None or offer is None:
+        return []
+    shown = (offer.run_claim, *offer.files.claims) if offer.files is not None else ()
+    if claim in shown:
+        return []
+    return [
+        f"volume: no file server of {profile.name} shows claim {claim}, so logs end with the pods "
+        f"and rewards are not shown: add it to paddock:filesClaims of {profile.name}"
+    ]
+
+
 def target_notices(
     config: RLConfig, plan: RunPlan, profile: ClusterProfile | None = None
 ) -> list[str]:

@@ -8,6 +8,8 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from itertools import chain
+from pathlib import PurePosixPath
 
 from runtime.errors import NotFoundError
 from runtime.kubernetes_api import KubernetesApi, KubernetesError
@@ -42,7 +44,8 @@ class ClusterLogs:
     def read(self, place: LogPlace, query: LogQuery) -> list[str]:
         """Return the wanted lines, oldest first; none where nothing was written yet."""
         try:
-            lines = self._file_lines(place, query)
+            lines = self._unshown_lines(place, query, is_followed=False)
+            lines = self._file_lines(place, query) if lines is None else lines
             return list(deque(filter_lines(lines, query.wanted), maxlen=query.tail))
         except FilesUnavailableError as error:
             lines = self._pod_lines(place, query, is_followed=False, why=error)
@@ -53,6 +56,10 @@ class ClusterLogs:
     ) -> Iterator[str]:
         """Yield the wanted lines, then each new one as it comes, until the run is over."""
         try:
+            lines = self._unshown_lines(place, query, is_followed=True)
+            if lines is not None:
+                yield from filter_lines(lines, query.wanted)
+                return
             size = self._size(place)
             yield from deque(
                 filter_lines(self._file_lines(place, query, end=size), query.wanted),
@@ -79,6 +86,31 @@ class ClusterLogs:
             return list(split_lines(pieces))[-num_lines:]
         except KubernetesError:
             return []
+
+    def _unshown_lines(
+        self, place: LogPlace, query: LogQuery, *, is_followed: bool
+    ) -> Iterator[str] | None:
+        """Return the pod's lines where the file server has no logs of the run, else None.
+
+        Its volume may be none that the server shows. None too while the pod has no log either,
+        since its run directory is then still to come. Raises FilesUnavailableError.
+        """
+        folder = str(PurePosixPath(*PurePosixPath(place.path).parts[:2]))  # of the attempt
+        if self._files.names(place.run_id, folder):
+            return None
+        why = FilesUnavailableError(
+            f"the file server shows no logs of {place.run_id}: none yet, or its volume is "
+            "missing in paddock:filesClaims of the cluster's stack"
+        )
+        if not place.pod:
+            self._say(str(why))
+            return None
+        lines = self._pod_lines(place, query, is_followed=is_followed, why=why)
+        try:
+            first = next(lines)
+        except (KubernetesError, StopIteration):
+            return None
+        return chain([first], lines)
 
     def _size(self, place: LogPlace) -> int:
         """Return the offset after the last whole line; a torn one is left to the follower."""

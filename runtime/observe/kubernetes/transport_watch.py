@@ -71,7 +71,8 @@ class TransportWatch:
                 if piece is None or not piece.data:
                     break
                 data += piece.data
-            return list(split_lines([bytes(data)]))
+            if data:
+                return list(split_lines([bytes(data)]))
         except FilesUnavailableError:
             pass
         try:

@@ -152,6 +152,35 @@ def test_the_api_stands_in_for_the_file_server(is_followed: bool):
     assert "reading the log of pod trainer-x instead" in said[0]
 
 
+@pytest.mark.parametrize("is_followed", [True, False])
+def test_the_api_stands_in_where_the_run_is_on_a_volume_that_the_server_does_not_show(
+    is_followed: bool,
+):
+    api, said = PodLogs(b"first\nsec", b"ond\n"), []
+    reader = logs(RunVolume(), api, said)
+
+    lines = (
+        list(reader.follow(PLACE, LogQuery(), is_over=lambda: True))
+        if is_followed
+        else reader.read(PLACE, LogQuery())
+    )
+
+    assert lines == ["first", "second"]
+    assert "missing in paddock:filesClaims" in said[0]
+
+
+def test_a_pod_without_a_log_yet_is_followed_in_the_files(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("runtime.observe.kubernetes.logs._FOLLOW_S", 0.0)
+    made = RunVolume()
+    rounds = iter([False, True])
+
+    def is_over() -> bool:
+        made.files[f"run-one/{PATH}"] = b"one\n"
+        return next(rounds)
+
+    assert list(logs(made).follow(PLACE, LogQuery(), is_over=is_over)) == ["one"]
+
+
 def test_without_files_and_pod_nothing_can_be_read():
     away = RunVolume()
     away.is_away = True
