@@ -117,7 +117,7 @@ class _NoImage(BaseHTTPRequestHandler):
 
     do_HEAD = do_GET
 
-    def log_message(self, *_: object) -> None:
+    def log_message(self, format: str, *args: object) -> None:
         """Say nothing."""
 
 
