@@ -50,13 +50,16 @@ class Situation:
 
     @property
     def is_busy(self) -> bool:
-        """Tell whether an operation is under way, of whatever attempt."""
-        return self.newest is not None and self.newest.state is OperationState.RUNNING
+        """Tell whether an operation is under way, of whatever attempt, or may still be.
+
+        That is so until a RECOVER has proved that a dead server left no engine behind.
+        """
+        return self._is_running or self.failed(OperationKind.RECOVER)
 
     @property
     def is_abandoned(self) -> bool:
         """Tell whether the server of the operation that is under way has died."""
-        return self.is_busy and self.is_holder_dead
+        return self._is_running and self.is_holder_dead
 
     @property
     def is_promoted(self) -> bool:
@@ -96,6 +99,10 @@ class Situation:
         """Tell whether the run's row was written after its newest operation had ended."""
         ended = self.newest.finished_at if self.newest is not None else None
         return ended is not None and self.run.updated_at > ended
+
+    @property
+    def _is_running(self) -> bool:
+        return self.newest is not None and self.newest.state is OperationState.RUNNING
 
     def failed(self, kind: OperationKind) -> bool:
         """Tell whether the newest operation is of this kind and failed."""

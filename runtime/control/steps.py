@@ -52,8 +52,8 @@ def next_step(at: Situation) -> Step:
         return _adopted(at)
     if at.is_abandoned:
         return Start(kind=OperationKind.RECOVER)
-    if at.failed(OperationKind.RECOVER):
-        return at.again(OperationKind.RECOVER)
+    if at.failed(OperationKind.RECOVER) and isinstance(at.again(OperationKind.RECOVER), Start):
+        return Start(kind=OperationKind.RECOVER)
     if run.is_over:
         return last_steps.aftermath(at)
     if run.wish in {Wish.STOP, Wish.DELETE}:

@@ -289,5 +289,4 @@ operations = Table(
     Column("is_retryable", Boolean(), nullable=False),
     _time("started_at"),
     _time("finished_at", is_optional=True),
-    Index(None, "state", "holder"),
 )

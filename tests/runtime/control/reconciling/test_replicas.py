@@ -196,6 +196,28 @@ def test_an_engine_that_may_live_is_waited_for(
     assert kinds[2:] == [OperationKind.RECOVER] * 3 + [K_UP]
 
 
+def test_a_stop_ends_what_runs_while_an_engine_may_live(
+    site: Site, cluster: FakeCluster, operator: FakeOperator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("runtime.control.situations.RETRY_S", (0.5, 0.5))
+    alive = {"code": "engine_alive", "message": "pid 1 lives", "is_retryable": True}
+    operator.failures[OperationKind.RECOVER] = [alive] * 3
+    operator.held.add(K_UP)
+    site.dispatch("run-1")
+    site.pass_until(lambda: K_UP in operator.of("run-1"))
+    cluster.start(operator.operations["run-1"], num_gpus=1)  # as far as that engine came
+    abandon(site, operator, "run-1")
+
+    site.intents.stop(site.user, "run-1")
+    site.pass_until(lambda: cluster.ended)
+    site.reconciler.make_pass()
+    assert site.run("run-1").state is not RunState.STOPPED
+    run = site.until_settled("run-1")
+
+    assert run.state is RunState.STOPPED
+    assert operator.of("run-1").count(OperationKind.RECOVER) == 4
+
+
 def test_a_run_whose_secrets_died_with_their_server_fails(
     site: Site, operator: FakeOperator
 ) -> None:

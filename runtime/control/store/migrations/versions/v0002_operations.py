@@ -26,10 +26,8 @@ CREATE TABLE operations (
     CONSTRAINT fk_operations_run_id_runs FOREIGN KEY(run_id) REFERENCES runs (run_id)
 )
 """
-_INDEX = "CREATE INDEX ix_operations_state_holder ON operations (state, holder)"
 
 
 def upgrade() -> None:
     """Make the table."""
     op.execute(_TABLE)
-    op.execute(_INDEX)
