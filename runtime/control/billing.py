@@ -1,16 +1,20 @@
 """Billing: debits what runs cost while they run, gives notice, ends runs at their limits.
 
-The reconciler calls `Biller.bill` at least twice a minute with the runs of its shards. Costs come
-from usage intervals (`runtime.control.metering`); a debit is what a run has cost in all less what
-was debited, so one that is missed is in the next. Also answers what a run has used.
+The reconciler calls `Biller.bill` in every pass with the runs of its shards. Costs come from usage
+intervals (`runtime.control.metering`); a debit is what a run has cost in all less what was debited,
+so one that is missed is in the next. Also answers what a run has used.
 """
 
 import logging
+import math
+import time
+import zlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from pydantic import JsonValue, ValidationError
 from sqlalchemy import Connection
+from sqlalchemy.exc import DBAPIError
 
 from runtime.control.lease_keeper import LeaseKeeper, shard_of
 from runtime.control.notices import notice_kind
@@ -37,17 +41,35 @@ Metrics = Callable[[StoredRun, StepRange], Sequence[Mapping[str, JsonValue]]]
 
 @dataclass(kw_only=True, slots=True)
 class Biller:
-    """Bills runs; what it remembers is only what a wallet held at its last credit."""
+    """Bills runs, each once in BILL_S, spread over the passes so that none is held up.
+
+    What it remembers can be found out again: when a run is due, what a wallet held at its credit.
+    """
 
     store: Store
+    clock: Callable[[], float] = time.monotonic
+    _due: dict[str, float] = field(default_factory=dict)
     _granted: dict[str, tuple[int, int]] = field(default_factory=dict)
 
     def bill(self, live: Sequence[StoredRun], keeper: LeaseKeeper) -> None:
-        """Bill the live runs of the shards that a server holds."""
+        """Bill the runs that are due, of the live runs of the shards that a server holds."""
+        now = self.clock()
+        self._due = {
+            run.run_id: self._due.get(run.run_id, now + _spread_s(run.run_id))
+            for run in live
+            if _is_billed(run)
+        }
         for run in live:
+            if self._due.get(run.run_id, math.inf) > now:
+                continue
             fence = keeper.lease(shard_of(run.run_id))
-            if fence is not None and _is_billed(run):
+            if fence is None:
+                continue
+            self._due[run.run_id] = now + BILL_S
+            try:
                 self.bill_run(run.run_id, fence)
+            except (PaddockError, DBAPIError) as error:  # one run's trouble is not the others'
+                _LOG.warning("%s is not billed: %s", run.run_id, error)
 
     def bill_run(self, run_id: str, fence: Lease) -> None:
         """Debit a run and judge its limits, unless somebody else has taken its lease."""
@@ -55,7 +77,7 @@ class Biller:
             if not leases.is_held(tx, fence):
                 return
             run = runs.get_run(tx, run_id, locks=True)
-            if run is None or not _is_billed(run):
+            if run is None or run.is_adopted:
                 return
             intervals = _end_earlier_attempts(tx, run)
             if not intervals:
@@ -137,7 +159,14 @@ class StoredUsage:
 
 
 def _is_billed(run: StoredRun) -> bool:
-    return not run.is_adopted  # a person's own stack is metered, not debited
+    """Tell whether a run can cost its wallet anything: a person's own stack is only metered."""
+    has_never_started = run.state is RunState.QUEUED and run.attempt == 1
+    return not run.is_adopted and not has_never_started
+
+
+def _spread_s(run_id: str) -> float:
+    """Return how long a run that is new here waits for its first bill, under BILL_S."""
+    return zlib.crc32(run_id.encode()) % 1000 / 1000 * BILL_S
 
 
 def _is_costing(interval: UsageInterval) -> bool:

@@ -17,7 +17,7 @@ from sqlalchemy.exc import DBAPIError
 
 from runtime.control.acts import Acts, Subject
 from runtime.control.adopted import Adoption
-from runtime.control.billing import BILL_S, Biller
+from runtime.control.billing import Biller
 from runtime.control.captures import Capturer, NoCapture
 from runtime.control.lease_keeper import SCHEDULER, LeaseKeeper, shard_of
 from runtime.control.metering import Metering
@@ -127,8 +127,7 @@ class Reconciler:
         for run_id in self._memories.keys() - {run.run_id for run in mine}:
             del self._memories[run_id]
         list(self._pool.map(lambda run: self._safely(run, loaded), mine))
-        if self._is_due("bill", BILL_S):
-            self._biller.bill(mine, self.keeper)
+        self._biller.bill(mine, self.keeper)
         fence = self.keeper.lease(SCHEDULER)
         if fence is not None:
             self._schedule(fence, loaded)

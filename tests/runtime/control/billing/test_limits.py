@@ -3,6 +3,7 @@
 from datetime import UTC, datetime, timedelta
 
 from runtime.control.billing import Biller
+from runtime.control.lease_keeper import shard_of
 from runtime.control.store import wallets
 from runtime.control.values import Wish
 from runtime.states import RunState
@@ -29,7 +30,9 @@ def start(site: Site, cluster: FakeCluster, *, ceiling: int, plan_json: str) -> 
 
 def bill(site: Site) -> None:
     """Bill now, which the reconciler does every 20 s."""
-    Biller(store=site.store).bill([site.run("run-1")], site.keeper)
+    fence = site.keeper.lease(shard_of("run-1"))
+    assert fence is not None
+    Biller(store=site.store).bill_run("run-1", fence)
 
 
 def test_a_run_at_its_ceiling_is_stopped_after_a_last_checkpoint(
