@@ -17,7 +17,6 @@ from tests.runtime.kubernetes.fake_api import FakeApi, serve_fake_api
 
 @pytest.fixture
 def api(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[KubernetesApi]:
-    pytest.importorskip("lightkube")
     monkeypatch.setattr("runtime.kubernetes_transport._PAUSES_S", (0.01,))
     monkeypatch.setenv("PADDOCK_HOME", str(tmp_path / "home"))
     with serve_fake_api(tmp_path) as (fake, api, kubeconfig):

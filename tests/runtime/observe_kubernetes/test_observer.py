@@ -30,7 +30,6 @@ LAUNCH = {
 
 @pytest.fixture
 def fake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[FakeApi, Any]]:
-    pytest.importorskip("lightkube")
     monkeypatch.setattr("runtime.kubernetes_transport._PAUSES_S", (0.01, 0.01, 0.01))
     with serve_fake_api(tmp_path) as (fake, api, _):
         fake.put(JOB, manifests.job("run-one"))

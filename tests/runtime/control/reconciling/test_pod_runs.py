@@ -68,7 +68,6 @@ def pod(statuses: list[manifests.Json]) -> manifests.Json:
 @pytest.fixture
 def cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[FakeApi, PodSight]]:
     """Yield a cluster with one node of 8 GPUs and a run of one pod."""
-    pytest.importorskip("lightkube")
     monkeypatch.setattr("runtime.kubernetes_transport._PAUSES_S", (0.01, 0.01, 0.01))
     with serve_fake_api(tmp_path) as (fake, api, _):
         fake.put("/api/v1/nodes/n0", node("n0"))
