@@ -42,6 +42,8 @@ class Seen:
     """When the run came into that state."""
     exit_details: ExitDetails | None = None
     is_reachable: bool = True
+    silent_since: datetime | None = None
+    """Since when its cluster does not answer."""
     is_unsettled: bool = False
     """Its supervisor died without a word: `settle` judges it and frees what it held."""
     is_torn_down: bool = False

@@ -32,7 +32,8 @@ class PodPlace:
         if view is None:
             return Seen(is_reachable=self.sight.is_current)
         record = view.record
-        is_reachable = view.unreachable_since is None and self.sight.is_current
+        silent = view.unreachable_since
+        is_reachable = silent is None and self.sight.is_current
         if record.attempt != self.run.attempt:
             is_next = record.attempt == self.run.attempt + 1 and record.state is RunState.QUEUED
             return Seen(
@@ -46,6 +47,7 @@ class PodPlace:
             since=record.times[-1].time,
             exit_details=record.exit,
             is_reachable=is_reachable,
+            silent_since=_time(silent) if silent is not None else None,
             is_torn_down=record.teardown is Teardown.DONE,
             uses=tuple(_uses(view.facts.pods, self.run.gpu_type or "")),
             num_left=_num_live(view.facts.pods),

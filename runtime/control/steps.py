@@ -38,6 +38,9 @@ MAX_UPS = 3
 MISSING_S = 120.0
 """How long after an `up` a cluster may show nothing of the run."""
 
+SILENCE_S = 10.0
+"""How long a cluster may be silent before its runs say so; a watch that begins is, for a moment."""
+
 _MAKE_GRACE_S = 120.0
 STOPPED = "stopped on request"
 DELETED = "deleted"
@@ -125,7 +128,9 @@ def _observed(at: Situation) -> Step:
     """Mirror what is seen of a run whose `up` is under way or done."""
     seen, run = at.seen, at.run
     if seen is None or not seen.is_reachable:
-        return _note(at, f"cluster {run.cluster} does not answer")
+        since = seen.silent_since if seen is not None else None
+        is_long = since is not None and (at.now - since).total_seconds() > SILENCE_S
+        return _note(at, _silence(at)) if is_long else Nothing()
     if seen.is_unsettled and not at.is_busy:
         return Settle()
     found = seen.transition
@@ -136,10 +141,15 @@ def _observed(at: Situation) -> Step:
             return Advance(state=RunState.FAILED, reason=reason)
         return Nothing()
     if found.state is run.state:
-        return _note(at, found.reason)
+        is_heard_again = run.reason == _silence(at)
+        return Note(reason=found.reason) if is_heard_again else _note(at, found.reason)
     if not may_follow(run.state, found.state):
         return Nothing()
     return _advance(at)
+
+
+def _silence(at: Situation) -> str:
+    return f"cluster {at.run.cluster} does not answer"
 
 
 def _observed_end(at: Situation) -> Advance | None:

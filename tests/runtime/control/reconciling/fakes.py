@@ -56,6 +56,7 @@ class FakeCluster:
         self.runs: dict[str, FakeRun] = {}
         self.queues = queues
         self.is_reachable = True
+        self.silent_since: datetime | None = None
         self.num_observed = 0
         self.starts: list[tuple[str, int]] = []
         self.ended: list[tuple[str, str]] = []
@@ -116,6 +117,7 @@ class FakePlace:
             transition=Transition(state=found.state, reason=found.reason),
             since=found.ended or found.started,
             is_reachable=self.cluster.is_reachable,
+            silent_since=self.cluster.silent_since,
             uses=(use,),
             num_left=found.num_left,
             has_checkpoint_step=found.checkpoint,

@@ -1,5 +1,7 @@
 """A run from the queue to its teardown, stopped, paused and preempted on the way."""
 
+from datetime import UTC, datetime, timedelta
+
 import pytest
 
 from runtime.control.operations import CAPACITY, UNREACHABLE, OperationKind
@@ -111,6 +113,20 @@ def test_a_stop_waits_for_a_cluster_that_does_not_answer(site: Site, cluster: Fa
     cluster.is_reachable = True
 
     assert site.until_settled("run-1").state is S.STOPPED
+
+
+def test_a_silence_of_the_cluster_is_said_and_taken_back(site: Site, cluster: FakeCluster) -> None:
+    running(site, cluster)
+    cluster.is_reachable = False
+    site.reconciler.make_pass()
+    assert site.run("run-1").reason == ""  # a watch that begins is silent for a moment
+
+    cluster.silent_since = datetime.now(UTC) - timedelta(seconds=60)
+    site.pass_until(lambda: site.run("run-1").reason == "cluster east does not answer")
+    assert site.run("run-1").state is S.RUNNING
+    cluster.is_reachable, cluster.silent_since = True, None
+
+    site.pass_until(lambda: site.run("run-1").reason == "")
 
 
 def test_a_run_that_ended_by_itself_keeps_its_own_end(site: Site, cluster: FakeCluster) -> None:
