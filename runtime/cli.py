@@ -21,7 +21,7 @@ from runtime.commands import (
     serve,
     stack,
 )
-from runtime.commands.admin import backups, keys, users, wallets
+from runtime.commands.admin import backups, keys, runs, users, wallets
 from runtime.commands.remote import account, train, volumes
 from runtime.errors import PaddockError, ProblemsError
 
@@ -59,6 +59,7 @@ app.add_typer(users.user_app, name="user")
 app.add_typer(users.team_app, name="team")
 app.add_typer(keys.key_app, name="key")
 app.add_typer(wallets.wallet_app, name="wallet")
+app.add_typer(runs.runs_app, name="runs")
 
 
 def main() -> None:

@@ -6,17 +6,24 @@ keys there are is `runtime.control.capture`'s business.
 
 import contextlib
 import os
-from collections.abc import Iterable, Iterator
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 from urllib.parse import urlsplit
 
+from runtime import homes
 from runtime.errors import PaddockError, Problem, SettingsError, SetupError
 
 if TYPE_CHECKING:
     from obstore.store import S3Store
 
+ARTIFACTS_VARIABLE = "PADDOCK_ARTIFACTS"
+"""Environment variable with the directory or s3:// URL of the artifact store."""
+
 _PART_BYTES = 16 << 20
+_MD5 = re.compile("[0-9a-f]{32}")
 
 
 class ArtifactStoreError(PaddockError):
@@ -51,6 +58,11 @@ class ArtifactStore(Protocol):
     def url(self, key: str) -> str:
         """Return where an object lies, for people."""
         ...
+
+
+def artifacts_url(environ: Mapping[str, str]) -> str:
+    """Return where a server keeps what it captures: of the environment, else in PADDOCK_HOME."""
+    return environ.get(ARTIFACTS_VARIABLE) or str(homes.home_path(environ) / "artifacts")
 
 
 def open_artifact_store(where: str) -> ArtifactStore:
@@ -200,6 +212,24 @@ class BucketStore:
     def url(self, key: str) -> str:
         """Return where an object lies, for people."""
         return f"{self._url}/{key}"
+
+    def signed_put(self, key: str, valid: timedelta) -> str:
+        """Return a URL to which whoever has it may write an object for a time: a secret."""
+        import obstore
+
+        with _asking(f"sign {self._url}/{key}"):
+            return obstore.sign(self._store, "PUT", key, valid)
+
+    def md5(self, key: str) -> str | None:
+        """Return what the store calls the MD5 of an object written in one piece, None for others.
+
+        Source: Amazon S3, "Checking object integrity": the ETag, except with KMS or in parts.
+        """
+        import obstore
+
+        with _asking(f"read {self._url}/{key}"):
+            tag = str(obstore.head(self._store, key)["e_tag"] or "").strip('"')
+        return tag if _MD5.fullmatch(tag) else None
 
 
 def _open_bucket(url: str) -> "S3Store":

@@ -1,19 +1,61 @@
-"""ClusterSource: a run directory on a cluster's run volume, through the cluster's file server."""
+"""ClusterSource: a run directory on a cluster's run volume, through the cluster's file server.
 
-from collections.abc import Iterator
+What is large goes from the volume to a bucket without the server in between, by a Job.
+"""
+
+import logging
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
 
-from runtime.control.run_source import Entry, SourceUnavailableError
-from runtime.observe.kubernetes.run_files import MAX_READ_BYTES, FilesUnavailableError, RunFiles
+from runtime.cluster import ClusterProfile, KubernetesConnection
+from runtime.control.run_source import Entry, SourceUnavailableError, Uploaded
+from runtime.kubernetes_api import KubernetesApi
+from runtime.kubernetes_errors import KubernetesError
+from runtime.kubernetes_profile import RUNS_FOLDER
+from runtime.kubernetes_volume_job import VolumeTask, VolumeTaskError, run_volume_task
+from runtime.observe.kubernetes.run_files import (
+    MAX_READ_BYTES,
+    OFFER,
+    FilesUnavailableError,
+    RunFiles,
+)
+
+_LOG = logging.getLogger(__name__)
 
 
 class ClusterSource:
     """The files of one run on a cluster."""
 
-    def __init__(self, files: RunFiles, run_id: str) -> None:
-        """Read this run through this server; nothing is asked yet."""
+    def __init__(
+        self,
+        files: RunFiles,
+        run_id: str,
+        upload: Callable[[VolumeTask], Mapping[str, Any]] | None = None,
+    ) -> None:
+        """Read this run through this server; `upload` does a task beside its volume."""
         self._files = files
         self._run_id = run_id
+        self._upload = upload
+
+    def upload(self, path: str, offset: int, size: int, url: str) -> Uploaded | None:
+        """Write a part of a file to a URL from inside the cluster; None where that cannot be."""
+        if self._upload is None:
+            return None
+        task = VolumeTask(
+            words=("upload", path, str(offset), str(size)),
+            sub_path=f"{RUNS_FOLDER}/{self._run_id}",
+            is_read_only=True,
+            url=url,
+        )
+        try:
+            said = self._upload(task)
+            return Uploaded(sha256=str(said["sha256"]), md5=str(said["md5"]))
+        except (VolumeTaskError, KubernetesError, KeyError) as error:
+            _LOG.warning("%s of %s goes through this server: %s", path, self._run_id, error)
+            self._upload = None
+            return None
 
     def entries(self, folder: str) -> list[Entry]:
         """Return what a folder holds, by name; nothing where there is no such folder."""
@@ -50,6 +92,50 @@ class ClusterSource:
     def url(self, path: str) -> str:
         """Return where a file or folder lies, for people: its place on the run volume."""
         return f"volume://runs/{self._run_id}/{path}"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ClusterReach:
+    """A connection to a cluster: its file server, and tasks beside its run volume."""
+
+    files: RunFiles
+    do: Callable[[VolumeTask], Mapping[str, Any]]
+
+
+def open_reach(profile: ClusterProfile, connection: KubernetesConnection) -> ClusterReach:
+    """Return a connection to a cluster; nothing is asked yet."""
+    api = KubernetesApi.connect(connection)
+    offer = profile.kubernetes
+
+    def do(task: VolumeTask) -> Mapping[str, Any]:
+        assert offer is not None, "a cluster whose profile says what pods are made with"
+        return run_volume_task(api, offer, task)
+
+    files = offer.files if offer is not None else None
+    return ClusterReach(files=RunFiles(api, offer=files or OFFER), do=do)
+
+
+class ClusterFolders:
+    """Run directories on a cluster's run volume, moved and deleted by Jobs beside it."""
+
+    def __init__(self, do: Callable[[VolumeTask], Mapping[str, Any]]) -> None:
+        """Do tasks so."""
+        self._do = do
+
+    def set_aside(self, run_id: str) -> bool:
+        """Take a directory out of the way in one step; False where there is none."""
+        return bool(self._task("aside", run_id).get("moved"))
+
+    def put_back(self, run_id: str) -> None:
+        """Undo `set_aside`."""
+        self._task("back", run_id)
+
+    def delete(self, run_id: str) -> None:
+        """Delete what was set aside."""
+        self._task("delete", run_id)
+
+    def _task(self, verb: str, run_id: str) -> Mapping[str, Any]:
+        return self._do(VolumeTask(words=(verb, run_id), sub_path=RUNS_FOLDER))
 
 
 @contextmanager

@@ -12,7 +12,7 @@ import stat
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from runtime.errors import PaddockError
 from runtime.launch.files import RefusedPath, open_inside
@@ -32,6 +32,14 @@ class Entry:
     size: int
     mtime: float
     is_dir: bool = False
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Uploaded:
+    """What was sent of a file, by whoever sent it."""
+
+    sha256: str
+    md5: str
 
 
 class RunSource(Protocol):
@@ -54,6 +62,15 @@ class RunSource(Protocol):
 
     def url(self, path: str) -> str:
         """Return where a file or folder lies, for people."""
+        ...
+
+
+@runtime_checkable
+class Uploads(Protocol):
+    """A source that can write its files to a URL itself, without the server in between."""
+
+    def upload(self, path: str, offset: int, size: int, url: str) -> Uploaded | None:
+        """Write a part of a file to a URL; None where that cannot be done."""
         ...
 
 

@@ -15,12 +15,14 @@ from runtime.control.artifact_store import ArtifactStore
 from runtime.control.captured_source import CapturedSource
 from runtime.control.manifest import read_manifest
 from runtime.control.places import Clusters
+from runtime.control.prune import LocalFolders, RunFolders
+from runtime.control.run_capture.chosen_files import total_size
 from runtime.control.run_source import FolderSource, RunSource, SourceUnavailableError
 from runtime.control.values import StoredRun
 from runtime.states import Capture, RunState
 
 if TYPE_CHECKING:
-    from runtime.observe.kubernetes.run_files import RunFiles
+    from runtime.control.cluster_source import ClusterReach
 
 _NUM_MANIFESTS = 64
 
@@ -45,7 +47,7 @@ class RunSources:
         """Look on these clusters and in this store; nothing is asked yet."""
         self._clusters = clusters
         self.artifacts = artifacts
-        self._files: dict[KubernetesConnection, RunFiles] = {}
+        self._reaches: dict[KubernetesConnection, ClusterReach] = {}
         self._manifests: OrderedDict[tuple[str, int], CapturedSource] = OrderedDict()
         self._lock = threading.Lock()
 
@@ -75,7 +77,10 @@ class RunSources:
         if isinstance(profile.connection, KubernetesConnection):
             from runtime.control.cluster_source import ClusterSource
 
-            return ClusterSource(self._run_files(profile, profile.connection), run.run_id)
+            reach = self._reach(profile, profile.connection)
+            # the claim of another volume than the cluster's own is not known here
+            can_upload = profile.kubernetes is not None and not run.settings.get("volume")
+            return ClusterSource(reach.files, run.run_id, reach.do if can_upload else None)
         path = self.local_path(run)
         return None if path is None else FolderSource(path)
 
@@ -113,16 +118,37 @@ class RunSources:
                     self._manifests.popitem(last=False)
         return source
 
-    def _run_files(self, profile: ClusterProfile, connection: KubernetesConnection) -> "RunFiles":
-        from runtime.kubernetes_api import KubernetesApi
-        from runtime.observe.kubernetes.run_files import OFFER, RunFiles
+    def run_folders(self, run: StoredRun) -> RunFolders | None:
+        """Return where the directory of a run can be deleted, None where it cannot from here."""
+        profile = self._clusters.profiles().get(run.cluster or "")
+        path = self.local_path(run)
+        if path is not None:
+            return LocalFolders(path.parent)
+        if profile is None or not isinstance(profile.connection, KubernetesConnection):
+            return None
+        if profile.kubernetes is None or run.settings.get("volume"):
+            return None
+        from runtime.control.cluster_source import ClusterFolders
+
+        return ClusterFolders(self._reach(profile, profile.connection).do)
+
+    def size_of(self, run: StoredRun) -> int:
+        """Return what a run's directory takes, 0 where there is none that could be deleted.
+
+        Raises SourceUnavailableError.
+        """
+        folders, source = self.run_folders(run), self.live(run)
+        if folders is None or source is None:
+            return 0
+        return folders.size(run.run_id) if isinstance(folders, LocalFolders) else total_size(source)
+
+    def _reach(self, profile: ClusterProfile, connection: KubernetesConnection) -> "ClusterReach":
+        from runtime.control.cluster_source import open_reach
 
         with self._lock:
-            if connection not in self._files:
-                offer = profile.kubernetes.files if profile.kubernetes is not None else None
-                api = KubernetesApi.connect(connection)
-                self._files[connection] = RunFiles(api, offer=offer or OFFER)
-            return self._files[connection]
+            if connection not in self._reaches:
+                self._reaches[connection] = open_reach(profile, connection)
+            return self._reaches[connection]
 
 
 def _answers(source: RunSource | None) -> bool:

@@ -91,6 +91,11 @@ def found_checkpoints(source: RunSource) -> list[FoundCheckpoint]:
     return found
 
 
+def total_size(source: RunSource) -> int:
+    """Return the size of all files of a run directory, those that are not captured too."""
+    return _size(source, "", depth=0)
+
+
 def _kept_steps(source: RunSource, checkpoints: Checkpoints) -> list[int]:
     if checkpoints == "none":
         return []
@@ -119,6 +124,14 @@ def _walk(
             yield path, entry
         elif depth < _MAX_DEPTH and not _is_left(path, kept, depth):
             yield from _walk(source, path, kept, depth=depth + 1)
+
+
+def _size(source: RunSource, folder: str, *, depth: int) -> int:
+    total = 0
+    for entry in source.entries(folder) if depth <= _MAX_DEPTH else ():
+        path = f"{folder}/{entry.name}" if folder else entry.name
+        total += _size(source, path, depth=depth + 1) if entry.is_dir else entry.size
+    return total
 
 
 def _is_left(path: str, kept: set[int], depth: int) -> bool:

@@ -6,23 +6,28 @@ A part is what an interrupted capture need not do again.
 import hashlib
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from datetime import timedelta
 from urllib.parse import quote
 
 import zstandard
 
-from runtime.control.artifact_store import ArtifactStore, ArtifactStoreError
+from runtime.control.artifact_store import ArtifactStore, ArtifactStoreError, BucketStore
 from runtime.control.log_search.block import rank_at_end
 from runtime.control.log_search.frames import Frame, compress, cut_frames, top_rank
 from runtime.control.log_search.text import readable
 from runtime.control.log_search.trigrams import bitmap_of
 from runtime.control.manifest import Part, frames_key, pack_frames, trigrams_key
 from runtime.control.run_capture.chosen_files import is_log, is_text
-from runtime.control.run_source import RunSource
+from runtime.control.run_source import RunSource, Uploads
 
 TEXT_PART_BYTES = 64 << 20
 RAW_PART_BYTES = 4 << 30
 """Under what S3 takes in one copy, and above most files of a checkpoint: those stay one object."""
 
+UPLOAD_BYTES = 64 << 20
+"""From this size on a file of a cluster is worth a Job that uploads it."""
+
+_UPLOAD_VALID = timedelta(hours=6)
 _READ = 4 << 20
 _MAX_NAME = 200
 
@@ -51,8 +56,12 @@ def write_part(source: RunSource, store: ArtifactStore, wanted: Slice) -> Part:
     """
     if is_text(wanted.path):
         return _write_text(source, store, wanted)
-    digest = hashlib.sha256()
     size = min(RAW_PART_BYTES, wanted.size - wanted.offset)
+    if size >= UPLOAD_BYTES and isinstance(store, BucketStore) and isinstance(source, Uploads):
+        part = _upload(source, store, wanted, size)
+        if part is not None:
+            return part
+    digest = hashlib.sha256()
 
     def pieces() -> Iterator[bytes]:
         for piece in _pieces(source, wanted, wanted.offset + size):
@@ -63,6 +72,21 @@ def write_part(source: RunSource, store: ArtifactStore, wanted: Slice) -> Part:
     store.put(key, pieces())
     _check(store, key, digest.hexdigest(), size)
     return Part(key=key, size=size, sha256=digest.hexdigest(), stored_size=size)
+
+
+def _upload(source: Uploads, store: BucketStore, wanted: Slice, size: int) -> Part | None:
+    """Let the source write a part itself; the store's own checksum is compared with the sender's.
+
+    None where the source cannot, or the store has no such checksum.
+    """
+    key = _key(wanted, is_text=False)
+    url = store.signed_put(key, _UPLOAD_VALID)
+    sent = source.upload(wanted.path, wanted.offset, size, url)
+    if sent is None or (stored := store.md5(key)) is None:
+        return None
+    if stored != sent.md5 or store.size(key) != size:
+        raise ArtifactStoreError(f"{store.url(key)} is not what was sent")
+    return Part(key=key, size=size, sha256=sent.sha256, stored_size=size)
 
 
 def _write_text(source: RunSource, store: ArtifactStore, wanted: Slice) -> Part:

@@ -12,7 +12,7 @@ from runtime.control.store.runs import get_run, read_runs
 from runtime.control.store.tables import runs
 from runtime.control.store.users import is_member, list_teams
 from runtime.control.values import StoredRun, User
-from runtime.states import RunState
+from runtime.states import TERMINAL_STATES, RunState
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -65,6 +65,12 @@ def live_runs(connection: Connection) -> list[StoredRun]:
     to be deleted. So the reconciler says teardown DONE of a run that never had a place, too.
     """
     return read_runs(connection, runs.c.is_live, runs.c.created_at, runs.c.run_id)
+
+
+def ended_run_ids(connection: Connection) -> list[str]:
+    """Return the ids of all runs that are over, deleted ones included, the oldest first."""
+    query = select(runs.c.run_id).where(runs.c.state.in_(TERMINAL_STATES))
+    return list(connection.scalars(query.order_by(runs.c.created_at, runs.c.run_id)))
 
 
 def num_by_state(connection: Connection) -> dict[RunState, int]:

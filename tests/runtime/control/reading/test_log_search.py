@@ -227,7 +227,10 @@ def test_frames_without_the_text_are_not_read() -> None:
 
 
 @pytest.mark.parametrize("length", [-1, 0, 1, MAX_LINE_BYTES, 8 * MAX_LINE_BYTES + 5])
-def test_a_very_long_line_is_cut_in_the_same_places(length: int) -> None:
+def test_a_very_long_line_is_cut_in_the_same_places(
+    length: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.undo()
     long = b"y" * (MAX_LINE_BYTES + length)
     log = b"INFO first\n" + long + b"\nERROR last\n" + long
 
