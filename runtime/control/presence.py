@@ -56,6 +56,8 @@ def present(store: Store, holder: str, bound: str, *, wait_s: float = _WAIT_S) -
     """
     if not store.is_shared:
         with lock_out_servers(Path(store.engine.url.database or "")):
+            with store.write() as tx:  # a dead server's need not run out first
+                leases.release_all(tx)
             yield
         return
     lease = _enter(store, holder, bound, wait_s=wait_s)

@@ -51,6 +51,11 @@ def release(connection: Connection, lease: Lease) -> None:
     connection.execute(changed)
 
 
+def release_all(connection: Connection) -> None:
+    """Let go of everybody's leases, for a server that knows that no other one lives."""
+    connection.execute(leases.update().values(holder="", expires_at=EPOCH))
+
+
 def is_held(connection: Connection, lease: Lease) -> bool:
     """Tell whether nobody else took the lease, and keep it so to the end of the transaction."""
     # Postgres: FOR SHARE makes an acquisition wait; SQLite: a writer is alone

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from runtime.control.presence import host_bound, present
+from runtime.control.store import leases
 from runtime.control.store.store import Store
 from runtime.errors import SetupError
 
@@ -29,6 +30,22 @@ def test_a_file_database_binds_a_server_to_its_host(
     sqlite_store: Store, home: dict[str, str]
 ) -> None:
     assert "is a file" in host_bound(sqlite_store, {**home, **SHARED})
+
+
+def test_the_next_server_of_a_file_database_does_not_wait_for_the_dead_one(
+    sqlite_store: Store,
+) -> None:
+    with sqlite_store.write() as tx:
+        dead = leases.acquire(tx, "scheduler", "dead", 3600.0)
+    assert dead is not None
+
+    with present(sqlite_store, "next", FOLDER), sqlite_store.write() as tx:
+        assert leases.list_held(tx) == []
+        assert not leases.is_held(tx, dead)
+        taken = leases.acquire(tx, "scheduler", "next", 15.0)
+
+    assert taken is not None
+    assert taken.token > dead.token
 
 
 @pytest.mark.control
