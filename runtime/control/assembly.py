@@ -27,6 +27,7 @@ from runtime.control.presence import host_bound, present
 from runtime.control.readings import Usage
 from runtime.control.reconciler import Reconciler
 from runtime.control.requests import FeedbackNote
+from runtime.control.run_captures import StoreCapturer
 from runtime.control.run_places import ClusterPlaces
 from runtime.control.run_reads.reads import RunReads
 from runtime.control.run_sources import RunSources
@@ -94,8 +95,13 @@ def running(
 @contextmanager
 def _loops(parts: Parts) -> Iterator[None]:
     """Run what works without being asked, until the end of the block."""
+    capturer = StoreCapturer(parts.sources)
     reconciler = Reconciler(
-        store=parts.store, places=parts.places, operator=parts.operator, keeper=parts.keeper
+        store=parts.store,
+        places=parts.places,
+        operator=parts.operator,
+        keeper=parts.keeper,
+        capturer=capturer,
     )
     volumes = VolumeLoop(store=parts.store, operator=parts.operator, holder=parts.keeper.holder)
     parts.clusters.refresh()
@@ -113,6 +119,7 @@ def _loops(parts: Parts) -> Iterator[None]:
         is_over.set()
         for thread in threads:
             thread.join(_JOIN_S)
+        capturer.close()
         parts.operator.close()
         reconciler.close()
         parts.places.close()
