@@ -1,0 +1,146 @@
+"""What has to hold once a run of the rounds is over, and once all of them are."""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from runtime.control.operations import OperationKind
+from runtime.control.projects import run_folder
+from runtime.control.values import StoredRun
+from runtime.observe.local import read_components
+from runtime.states import Capture, RunState, Teardown
+from tests.runtime.control.crashing.plane import Plane
+from tests.runtime.control.crashing.rounds import OF_THE_RUN, Intent, Round, Victim
+from tests.runtime.control.crashing.strikes import Strike
+
+CANARY = "canary-5e1f80"
+"""The secret of every second run."""
+
+_LINE = re.compile(r"12:00:00 INFO line (\d+) of (\S+)")
+_ROLES = {"orchestrator": "orchestrator", "trainer-0": "trainer", "inference-0": "inference"}
+_MAX_LINES = 5000
+_MAKING_LOST = "dispatch it again"
+"""What a run says whose secrets were lost with the server or the worker that had them."""
+
+_ENDS = {
+    Intent.NONE: RunState.COMPLETED,
+    Intent.FAIL: RunState.FAILED,
+    Intent.STOP: RunState.STOPPED,
+}
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Played:
+    """A round that is over: its run, what was killed, whether a server died meanwhile."""
+
+    one: Round
+    run: StoredRun
+    strike: Strike | None
+    has_lost_server: bool
+
+
+def problems_of(plane: Plane, played: Played) -> list[str]:
+    """Return what is wrong with a run that is over; nothing when all is well."""
+    run = played.run
+    found = []
+    if run.teardown is not Teardown.DONE or run.capture is not Capture.DONE:
+        found.append(f"teardown {run.teardown}, capture {run.capture}")
+    if not _may_have_ended_so(played):
+        found.append(f"ended {run.state}: {run.reason}")
+    if run_folder(run.run_id, plane.site.home).path.exists():
+        found.append("its private project is left")
+    stacks = plane.site.backend / ".pulumi" / "stacks"
+    found += [f"left: {path}" for path in stacks.glob(f"*/{run.run_id}.json")]
+    found += _start_problems(plane, played)
+    found += _log_problems(plane, played)
+    return [f"round {played.one.number}, {run.run_id}: {problem}" for problem in found]
+
+
+def problems_of_all(plane: Plane) -> list[str]:
+    """Return what all runs together have left, once the server has ended."""
+    site = plane.site
+    found = site.leftovers()
+    projects = site.home / "projects"
+    found += [f"left: {path}" for path in projects.glob("*") if path.name != ".server"]
+    listed = site.pulumi("stack", "ls").out
+    found += [f"stack: {line}" for line in listed.splitlines()[1:] if site.cluster not in line]
+    found += [f"a secret in {path}" for path in _files_with(CANARY.encode(), site.folder)]
+    return found
+
+
+def _may_have_ended_so(played: Played) -> bool:
+    run, one, hit = played.run, played.one, played.strike
+    making_was_hit = hit is not None and hit.operation is OperationKind.MAKE
+    if run.state is RunState.FAILED and run.attempt == 1:
+        if making_was_hit and one.victim in {Victim.WORKER, Victim.ENGINE}:
+            return True
+        if played.has_lost_server and _MAKING_LOST in run.reason:
+            return True
+    if hit is not None and one.victim in OF_THE_RUN:
+        return run.state is not RunState.STOPPED or one.intent is Intent.STOP
+    return run.state is _ENDS[one.intent]
+
+
+def _start_problems(plane: Plane, played: Played) -> Iterator[str]:
+    """Yield what was started twice."""
+    for path in sorted((_run_path(plane, played) / "starts").glob("*")):
+        if path.suffix == ".count":
+            continue
+        num_starts = len(path.read_text().splitlines())
+        if num_starts != 1:
+            yield f"{path.name} was started {num_starts} times"
+
+
+def _log_problems(plane: Plane, played: Played) -> Iterator[str]:
+    """Yield what lines are missing in a log, and in what is shown of it after the teardown."""
+    run, one = played.run, played.one
+    directory = plane.site.local_run(run.run_id).directory
+    for component in read_components(directory, 1):
+        name = component.name
+        try:
+            lines = (directory.logs(1) / component.log).read_text().splitlines()
+        except FileNotFoundError:
+            lines = []
+        numbers = [int(line[1]) for line in map(_LINE.fullmatch, lines) if line and line[2] == name]
+        if numbers != list(range(1, len(numbers) + 1)):
+            yield f"{name}: its lines are not 1, 2, 3 ...: {_gap(numbers)}"
+        may_lose = one.victim in {Victim.SUPERVISOR, Victim.WRAPPER}
+        num_printed = _num_printed(directory.path / "starts" / f"{name}.count")
+        if len(numbers) < num_printed and not may_lose:
+            yield f"{name}: {num_printed} lines were printed, {len(numbers)} are in its log"
+        shown = _shown(plane, run, name)
+        if shown != lines:
+            yield f"{name}: {len(lines)} lines in its log, {len(shown)} are shown"
+
+
+def _shown(plane: Plane, run: StoredRun, name: str) -> list[str]:
+    role = _ROLES.get(name)
+    query = {"component": "env-server", "env_name": name.removeprefix("env-train-")}
+    if role is not None:
+        query = {"component": role}
+    answer = plane.ask(
+        "GET", f"/rft/runs/{run.run_id}/logs", query={**query, "tail_lines": _MAX_LINES}
+    )
+    return str(answer["logs"]).splitlines()
+
+
+def _gap(numbers: list[int]) -> str:
+    at = next(index for index, number in enumerate(numbers) if number != index + 1)
+    return f"after {numbers[max(0, at - 2) : at]} comes {numbers[at : at + 2]}"
+
+
+def _num_printed(path: Path) -> int:
+    try:
+        return int(path.read_text() or "0")
+    except FileNotFoundError:
+        return 0
+
+
+def _run_path(plane: Plane, played: Played) -> Path:
+    return plane.site.local_run(played.run.run_id).directory.path
+
+
+def _files_with(wanted: bytes, folder: Path) -> list[Path]:
+    found = [path for path in folder.rglob("*") if path.is_file() and not path.is_symlink()]
+    return [path for path in found if wanted in path.read_bytes()]
