@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from runtime.control.operations import CAPACITY, ENGINE_ALIVE, UNREACHABLE, OperationKind
-from runtime.control.stacks import LateError, LockedError
+from runtime.control.stacks import KilledError, LateError, LockedError
 from runtime.errors import PaddockError
 
 INTERRUPTED = "interrupted"
@@ -54,7 +54,7 @@ def failure_of(
     code = next((code for code, pattern in _PATTERNS if pattern.search(text)), None)
     if code is not None:
         return Failure(code=code, message=message, is_retryable=True)
-    may_pass = isinstance(error, LateError) or _PASSING.search(text) is not None
+    may_pass = isinstance(error, KilledError | LateError) or _PASSING.search(text) is not None
     # what holds GPUs is torn down however often it takes
     may_pass = may_pass or kind in {OperationKind.DESTROY, OperationKind.REMOVE}
     is_ours = isinstance(error, PaddockError | OSError)

@@ -43,6 +43,12 @@ class LateError(StackError):
     code = "stack_late"
 
 
+class KilledError(StackError):
+    """An engine was killed by somebody else, for want of memory say."""
+
+    code = "stack_killed"
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Project:
     """A project directory and the environment of its operations (`pulumi_environment`)."""
@@ -222,6 +228,8 @@ def _run(
                 f"{what} was not done within {_TIMEOUT_S:g} s and was ended: see what it waited "
                 f"for, then run it again, or `paddock destroy` the run\n{text[1]}".rstrip()
             )
+        if process.returncode < 0:
+            raise KilledError(f"{what} was killed by signal {-process.returncode}")
         raise StackError(f"{what} failed with exit code {process.returncode}\n{text[1]}".rstrip())
     return text[0]
 

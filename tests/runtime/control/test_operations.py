@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from runtime.control import stacks
-from runtime.control.stacks import Project, list_stacks, up
+from runtime.control.stacks import KilledError, Project, list_stacks, up
 from runtime.errors import StackError
 
 
@@ -36,3 +36,10 @@ def test_an_operation_that_fails_in_time_says_what_the_engine_said(tmp_path: Pat
 
     with pytest.raises(StackError, match="failed with exit code 3\nno backend"):
         list_stacks(project)
+
+
+def test_an_engine_that_is_killed_is_no_failure_of_its_program(tmp_path: Path) -> None:
+    project = project_of(tmp_path, "echo Updating; kill -9 $$")
+
+    with pytest.raises(KilledError, match=r"^pulumi up --stack was killed by signal 9$"):
+        up(project, "one", lambda _: None)

@@ -4,7 +4,7 @@ import pytest
 
 from runtime.control.failures import failure_of
 from runtime.control.operations import CAPACITY, ENGINE_ALIVE, UNREACHABLE, OperationKind
-from runtime.control.stacks import LateError, LockedError
+from runtime.control.stacks import KilledError, LateError, LockedError
 from runtime.errors import SettingsError, StackError
 from runtime.stack_settings import bad_run_id
 
@@ -32,6 +32,7 @@ SILENT = "pulumi up failed with exit code 255\n    error: the Kubernetes API doe
         (StackError(BROKEN), DESTROY, "stack", True),
         (StackError(SILENT), UP, "stack", True),
         (LateError("pulumi up was not done within 900 s"), UP, "stack_late", True),
+        (KilledError("pulumi up was killed by signal 9"), UP, "stack_killed", True),
         (SettingsError([bad_run_id("x")]), OperationKind.MAKE, "settings", False),
         (KeyboardInterrupt(), UP, "interrupted", True),
         (OSError("No space left on device"), UP, "operation", True),
