@@ -18,13 +18,14 @@ demo: setup  ## run the hosted service's example here to its end, and print its 
 	@.venv/bin/paddock demo
 
 test: setup  ## run every stage that CI runs; PADDOCK_SKIP=e2e,crash leaves stages out
-	@PADDOCK_CRASH_ROUNDS=5 .venv/bin/python -m tests.run_stages
+	@PADDOCK_CRASH_ROUNDS=5 PADDOCK_CONTROL_ROUNDS=50 .venv/bin/python -m tests.run_stages
 
 lint: setup  ## ruff, import contracts, the tree's rules, the wheel, pyright
 	@.venv/bin/python -m tests.run_stages lint
 
-crash: setup  ## kill runs at random moments, ROUNDS=50 times, and look for what is left
-	@PADDOCK_CRASH_ROUNDS=$(ROUNDS) .venv/bin/python -m pytest -m "crash and not e2e" -s
+crash: setup  ## kill runs, servers and engines at random moments, ROUNDS=50 times; nothing may be left
+	@PADDOCK_CRASH_ROUNDS=$(ROUNDS) PADDOCK_CONTROL_ROUNDS=$(ROUNDS) \
+	  .venv/bin/python -m pytest -m "crash and not e2e" -s
 
 cluster: setup  ## a real Kubernetes cluster on this machine, for tests; prints its KUBECONFIG
 	@.venv/bin/python -m tests.testbed start

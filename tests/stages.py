@@ -57,6 +57,13 @@ STAGES = (
         limit_s=300,
     ),
     Stage(
+        name="control",
+        commands=(
+            pytest_command("-m", "control and not (engine or embedded or crash or e2e or cluster)"),
+        ),
+        limit_s=1200,
+    ),
+    Stage(
         name="tools",
         commands=(pytest_command("-m", ENGINE, "--ignore=tests/engine"),),
         limit_s=900,
@@ -70,7 +77,7 @@ STAGES = (
     Stage(
         name="crash",
         commands=(pytest_command("-m", "crash and not (e2e or cluster)"),),
-        limit_s=900,
+        limit_s=1800,
     ),
     Stage(name="e2e", commands=(pytest_command("-m", "e2e and not cluster"),), limit_s=1200),
     Stage(name=TESTBED, commands=(*BUILDS, (PYTHON, "-m", "tests.testbed", "start")), limit_s=2400),
@@ -79,6 +86,7 @@ STAGES = (
 # Lanes of a wave run side by side, one a core; later waves need the machine for themselves.
 WAVES = (
     (("lint", "unit", "tools"), ("engine",)),
+    (("control",),),
     (("embedded",),),
     (("crash",),),
     (("e2e",),),
