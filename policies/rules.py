@@ -32,7 +32,9 @@ VOLUMES = (
 )
 """Storage that outlives runs."""
 
-KUBERNETES = "kubernetes:"
+KUBERNETES = ("kubernetes:", "pulumi-python:dynamic/paddock/k8s:GangJob")
+"""Prefixes of types whose inputs are a Kubernetes object."""
+
 CONFIG_MAP = "kubernetes:core/v1:ConfigMap"
 NOT_OF_A_RUN = ("pulumi:", f"{naming.PROJECT}:")
 """Prefixes of types that need not depend on a RunSpec: the engine's own, and components."""

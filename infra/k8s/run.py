@@ -15,6 +15,7 @@ import pulumi
 
 from infra.component import Component
 from infra.k8s.adopted import SKIP_AWAIT
+from infra.k8s.gang_job import GangJob, is_of_a_gang
 from infra.k8s.manifests import RunManifests
 from infra.k8s.placed import Manifest, PlacedRun
 from infra.k8s.resources import KubernetesObject, make_provider
@@ -43,6 +44,7 @@ class KubernetesRunComponent(Component):
         connection = placed.profile.connection
         assert isinstance(connection, KubernetesConnection), "the target goes by the connection"
         self._run_id, self._spec = run_id, spec
+        self._connection = {"context": connection.context, "namespace": connection.namespace}
         self._run_provider = make_provider(f"{run_id}-kubernetes", connection)
         secret = self._declare(secret_manifest(placed, env), secret_values=("data", "stringData"))
         before = [secret, *(self._declare(manifest) for manifest in manifests.before)]
@@ -55,18 +57,22 @@ class KubernetesRunComponent(Component):
         manifest: Manifest,
         *depends_on: pulumi.Resource,
         secret_values: tuple[str, ...] = (),
-    ) -> KubernetesObject:
+    ) -> pulumi.Resource:
         kind, name = str(manifest["kind"]).lower(), manifest["metadata"]["name"]
         opts = pulumi.ResourceOptions.merge(
             self.child_opts(self._spec, *depends_on),
             pulumi.ResourceOptions(
-                provider=self._run_provider,
                 deleted_with=self._spec,
                 delete_before_replace=True,  # the name is fixed: addresses and selectors go by it
                 additional_secret_outputs=list(secret_values),
             ),
         )
-        return KubernetesObject(f"{self._run_id}-{kind}-{name}", not_awaited(manifest), opts)
+        resource_name = f"{self._run_id}-{kind}-{name}"
+        if is_of_a_gang(manifest):
+            return GangJob(resource_name, manifest, connection=self._connection, opts=opts)
+        provided = pulumi.ResourceOptions(provider=self._run_provider)
+        opts = pulumi.ResourceOptions.merge(opts, provided)
+        return KubernetesObject(resource_name, not_awaited(manifest), opts)
 
 
 def secret_manifest(placed: PlacedRun, values: pulumi.Output[dict[str, str]] | None) -> Manifest:

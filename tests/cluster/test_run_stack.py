@@ -19,6 +19,7 @@ from tests.waiting import wait_for
 pytestmark = pytest.mark.cluster
 
 RUN, OTHER, CHANGED = "run-first", "run-other", "7.25e-4"
+GANG = "scheduling.k8s.io/v1beta1"
 CANARY = "canary-3f9d6a10-value"
 
 
@@ -66,10 +67,27 @@ def test_every_object_depends_on_run_spec_and_has_the_stacks_own_provider(
     spec = next(one for one in state if one["type"].endswith(":RunSpec"))
     objects = [one for one in state if one["type"].startswith("kubernetes:")]
 
-    assert len(objects) >= 7
+    jobs = [one for one in state if one["type"].endswith("/k8s:GangJob")]
+
+    assert len(objects + jobs) >= 7
     assert all(one["provider"].startswith(provider["urn"]) for one in objects)
+    objects += jobs
     assert all(one["deletedWith"] == spec["urn"] for one in objects)
     assert all(spec["urn"] in one["dependencies"] for one in objects)
+
+
+def test_pods_join_the_gang_of_their_run(live: tuple[ClusterSite, str]) -> None:
+    site, _ = live
+    if not site.api.serves(GANG, "PodGroup"):
+        pytest.skip("the cluster has no gang scheduling")
+    found = site.api.list("Pod", labels={"paddock.dev/run": RUN})
+    (group,) = site.api.list("PodGroup", labels={"paddock.dev/run": RUN})
+
+    groups = [pod["spec"].get("schedulingGroup") for pod in found]
+    joined = [one["podGroupName"] for one in groups if one]
+    # the other two follow the GPU pods onto their node, as a volume of one node asks for it
+    assert joined == [group["metadata"]["name"]] * 2
+    assert group["spec"]["schedulingPolicy"]["gang"]["minCount"] == 2
 
 
 def test_up_again_changes_nothing(live: tuple[ClusterSite, str]) -> None:
