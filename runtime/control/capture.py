@@ -52,12 +52,15 @@ _MAX_ROUNDS = 4
 class CaptureOptions:
     """What is captured, and how long it may take.
 
-    `stop` is set when the server ends: the capture returns at once, to be asked for again.
+    `stop` is set when the server ends: the capture returns at once, to be asked for again. The
+    files of a `partial` source are not all of the run's, whose capture is INCOMPLETE for that.
     """
 
     deadline_s: float = DEADLINE_S
     checkpoints: Checkpoints = "last"
     stop: threading.Event = field(default_factory=threading.Event)
+    partial: str = ""
+    """Why the source does not have everything."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -86,6 +89,8 @@ def capture_run(
     while True:
         try:
             job.capture()
+            if job.options.partial:
+                return job.result(Capture.INCOMPLETE, job.options.partial)
             return job.result(Capture.DONE)
         except _EndedError:
             if job.options.stop.is_set():
@@ -213,7 +218,9 @@ class _Job:
         for path in self._files.keys() - wanted:
             if path.startswith(CHECKPOINTS_FOLDER) and wanted:
                 del self._files[path]
-        self._save(is_complete=True)
+        self._save(is_complete=not self.options.partial)
+        if self.options.partial:
+            return  # what is in the store may be more than this source has
         named = {manifest_key(self._run.run_id)}
         for file in self._files.values():
             for part in file.parts:

@@ -96,8 +96,9 @@ class ClusterSource:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ClusterReach:
-    """A connection to a cluster: its file server, and tasks beside its run volume."""
+    """A connection to a cluster: its API, its file server, and tasks beside its run volume."""
 
+    api: KubernetesApi
     files: RunFiles
     do: Callable[[VolumeTask], Mapping[str, Any]]
 
@@ -112,7 +113,7 @@ def open_reach(profile: ClusterProfile, connection: KubernetesConnection) -> Clu
         return run_volume_task(api, offer, task)
 
     files = offer.files if offer is not None else None
-    return ClusterReach(files=RunFiles(api, offer=files or OFFER), do=do)
+    return ClusterReach(api=api, files=RunFiles(api, offer=files or OFFER), do=do)
 
 
 class ClusterFolders:

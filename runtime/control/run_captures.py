@@ -7,10 +7,12 @@ next server that is asked for it.
 import logging
 import threading
 from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import replace
 
 from runtime.control.artifact_store import ArtifactStore
 from runtime.control.capture import CaptureOptions, CaptureResult, capture_run
 from runtime.control.captures import CAPTURE_LIMIT_S, CaptureReport, CaptureState
+from runtime.control.manifest import read_manifest
 from runtime.control.run_capture.chosen_files import Checkpoints
 from runtime.control.run_sources import RunSources
 from runtime.control.values import StoredRun
@@ -19,6 +21,7 @@ from runtime.states import Capture
 NUM_AT_ONCE = 4
 
 _NUM_KEPT = 1000
+_POD_LOGS_S = 60.0
 _GOING = CaptureReport(state=CaptureState.RUNNING)
 
 _LOG = logging.getLogger(__name__)
@@ -70,11 +73,27 @@ class StoreCapturer:
             return _GOING
         try:
             result = capture_run(run, source, self._artifacts, self._options)
+            if result.capture is Capture.INCOMPLETE:
+                result = self._with_pod_logs(run, result)
         except Exception:  # the boundary of a thread: the teardown must not wait for a bug
             _LOG.exception("capture of %s", run.run_id)
             return CaptureReport(state=CaptureState.FAILED, message="an error of the server")
         _LOG.info("capture of %s: %s %s", run.run_id, result.capture, result.reason)
         return _report(result)
+
+    def _with_pod_logs(self, run: StoredRun, before: CaptureResult) -> CaptureResult:
+        """Save what the pods of a run still know, where its files could not be read."""
+        source = self._sources.pod_logs(run)
+        if source is None or self._has_logs(run):
+            return before
+        why = f"only the logs of its pods: {before.reason}"
+        options = replace(self._options, deadline_s=_POD_LOGS_S, partial=why)
+        return capture_run(run, source, self._artifacts, options)
+
+    def _has_logs(self, run: StoredRun) -> bool:
+        manifest = read_manifest(self._artifacts, run.run_id)
+        folder = f"logs/attempt_{run.attempt}/"
+        return manifest is not None and any(path.startswith(folder) for path in manifest.files)
 
     def _forget_old(self) -> None:
         ended = [key for key, begun in self._begun.items() if begun.done()]

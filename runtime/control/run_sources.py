@@ -15,6 +15,7 @@ from runtime.control.artifact_store import ArtifactStore
 from runtime.control.captured_source import CapturedSource
 from runtime.control.manifest import read_manifest
 from runtime.control.places import Clusters
+from runtime.control.planned import planned_components
 from runtime.control.prune import LocalFolders, RunFolders
 from runtime.control.run_capture.chosen_files import total_size
 from runtime.control.run_source import FolderSource, RunSource, SourceUnavailableError
@@ -65,6 +66,8 @@ class RunSources:
             if run.capture is Capture.INCOMPLETE and not _answers(live):
                 source = self.captured(run)
             if source is None and live is not None:
+                if not is_local and not _answers(live):
+                    live = self.pod_logs(run) or live
                 is_live = not run.is_over and run.state is not RunState.PAUSED
                 return RunFolder(source=live, is_live=is_live, is_local=is_local)
         return source and RunFolder(source=source, is_live=False, is_local=is_local)
@@ -83,6 +86,17 @@ class RunSources:
             return ClusterSource(reach.files, run.run_id, reach.do if can_upload else None)
         path = self.local_path(run)
         return None if path is None else FolderSource(path)
+
+    def pod_logs(self, run: StoredRun) -> RunSource | None:
+        """Return the logs that the pods of a run still have, None for a run without pods."""
+        profile = self._clusters.profiles().get(run.cluster or "")
+        if profile is None or not isinstance(profile.connection, KubernetesConnection):
+            return None
+        from runtime.control.pod_log_source import PodLogSource
+
+        logs = {one.pod_key: one.log for one in planned_components(run)}
+        api = self._reach(profile, profile.connection).api
+        return PodLogSource(api, run.run_id, run.attempt, logs)
 
     def local_path(self, run: StoredRun) -> Path | None:
         """Return the run directory of a run on this machine, None for any other."""

@@ -2,55 +2,24 @@
 
 import json
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
-
-from pydantic import ValidationError
 
 from runtime import limits, naming
 from runtime.artifacts import RunDirectory
+from runtime.control.planned import RunComponent, planned_components
 from runtime.control.readings import Component
 from runtime.control.run_source import RunSource, read_whole
 from runtime.control.values import StoredRun
-from runtime.launch.components import build_components
-from runtime.plan import plan_from_json
-from runtime.pod_names import host_name
 
 _RELATIVE = RunDirectory(Path())
 _MAX_STATUS_BYTES = 1 << 20
 _OUTCOMES = {"completed": "COMPLETED", "failed": "FAILED", "ended": "STOPPED"}
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class RunComponent:
-    """One component: where its log is below an attempt's log folder, and its pod's host name."""
-
-    name: str
-    role: str
-    log: str
-    split: str = ""
-    source: str = ""
-    pod_name: str = ""
-
-
 def run_components(run: StoredRun, source: RunSource | None) -> tuple[RunComponent, ...]:
     """Return the components of a run; of one whose plan cannot be read, those that have started."""
-    try:
-        plan = plan_from_json(run.plan_json)
-    except ValidationError:
-        return tuple(_started(run, source)) if source is not None else ()
-    is_local = plan.target == "local"
-    return tuple(
-        RunComponent(
-            name=one.name,
-            role=one.role.role,
-            log=one.log,
-            split=one.role.split,
-            source=one.role.source,
-            pod_name=one.name if is_local else host_name(run.run_id, run.attempt, one),
-        )
-        for one in build_components(plan)
-    )
+    planned = planned_components(run)
+    return planned or (tuple(_started(run, source)) if source is not None else ())
 
 
 def read_components(

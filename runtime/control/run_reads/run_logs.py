@@ -16,9 +16,10 @@ from runtime.control.captured_source import CapturedSource
 from runtime.control.log_search.patterns import Wanted, compile_wanted
 from runtime.control.log_search.scan import Block, file_blocks, last_lines
 from runtime.control.log_search.text import MAX_LINE_BYTES
+from runtime.control.planned import RunComponent
 from runtime.control.readings import LogPage
 from runtime.control.requests import LogQuery
-from runtime.control.run_reads.run_components import RunComponent, run_components
+from runtime.control.run_reads.run_components import run_components
 from runtime.control.run_source import RunSource, read_whole
 from runtime.control.run_sources import RunFolder
 from runtime.control.values import StoredRun

@@ -122,7 +122,7 @@ def search(data: bytes, wanted: LineFilter, num_lines: int) -> list[str]:
     return [line.text for line in last_lines(blocks, compile_wanted(wanted), num_lines)]
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(LOGS)
 @example(b"\r\r\n\r\nx\r")
 @example(b"")
@@ -135,7 +135,7 @@ def test_a_block_reads_as_its_lines_do(log: bytes) -> None:
     assert [line.decode() for line in lines] == plain_lines(log)
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=150, deadline=None)
 @given(
     LOGS,
     st.none() | st.sampled_from(LEVELS),
@@ -150,7 +150,7 @@ def test_a_search_finds_what_the_plain_way_finds(
     assert search(log, wanted, num_lines) == plain_search(log, wanted, num_lines)
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=150, deadline=None)
 @given(LOGS, st.none() | st.sampled_from(LEVELS), st.sampled_from(REGEXES), st.integers(1, 40))
 def test_a_regular_expression_finds_what_the_plain_way_finds(
     log: bytes, level: str | None, pattern: str, num_lines: int
@@ -161,7 +161,7 @@ def test_a_regular_expression_finds_what_the_plain_way_finds(
     assert search(log, wanted, num_lines) == plain_search(log, plainly, num_lines)
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=150, deadline=None)
 @given(
     LOGS,
     st.none() | st.sampled_from(LEVELS),
@@ -183,7 +183,7 @@ def test_a_captured_log_gives_what_the_plain_way_finds(
     assert found == plain_search(log, plainly, num_lines)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=80, deadline=None)
 @given(LOGS, st.data())
 def test_a_captured_log_begins_where_it_is_asked_to(log: bytes, data: st.DataObject) -> None:
     wanted = LineFilter(level="WARNING")
@@ -239,7 +239,7 @@ def test_a_very_long_line_is_cut_in_the_same_places(
         assert captured_search(log, wanted, 100) == plain_search(log, wanted, 100)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=80, deadline=None)
 @given(LOGS)
 def test_a_found_line_knows_where_it_begins(log: bytes) -> None:
     blocks = file_blocks(lambda offset, size: log[offset : offset + size], 0, len(log))
