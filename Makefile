@@ -33,8 +33,9 @@ cluster: setup  ## a real Kubernetes cluster on this machine, for tests; prints 
 cluster-stop:  ## end that cluster and remove all that it left
 	@.venv/bin/python -m tests.testbed stop
 
-bench: setup  ## seconds to read and plan each example config, against prime-rl's own loader
+bench: setup  ## seconds to read and plan each example config, and to search a log of a gigabyte
 	@.venv/bin/python -m bench.config
+	@.venv/bin/python -m bench.logs
 
 lock:  ## resolve pyproject.toml into requirements.lock
 	.venv/bin/uv pip compile pyproject.toml --all-extras --group dev --universal \

@@ -142,9 +142,12 @@ def logs(
     number = attempt or run.attempt
     if search is not None and regex is not None:
         raise SettingsError([Problem(message="--search and --regex exclude each other")])
+    moment = parse_since(since, now=time.time()) if since else None
+    if moment is not None and moment > time.time():
+        say(f"warning: --since {since} lies in the future: no line is that young")
     query = LogQuery(
         tail=tail,
-        since=parse_since(since, now=time.time()) if since else None,
+        since=moment,
         wanted=LineFilter(level=level, search=regex or search, is_regex=regex is not None),
     )
     if not isinstance(run, LocalRun):

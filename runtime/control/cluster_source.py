@@ -87,6 +87,8 @@ class ClusterSource:
             if piece is None or not piece.data:
                 break
             data += piece.data
+            if len(piece.data) < limit:
+                break
         return bytes(data)
 
     def url(self, path: str) -> str:

@@ -36,7 +36,7 @@ _RUN_ID = re.compile(r"[a-z][a-z0-9-]{2,52}")
 _RANGE = re.compile(r"bytes=(\d*)-(\d*)")
 _CHUNK = 256 * 1024
 _MAX_LINKS = 16
-_MAX_ENTRIES = 10_000
+_MAX_ENTRIES = 100_000
 _MAX_TAIL_BYTES = 4 * 1024 * 1024
 _MAX_LINES = 10_000
 _MAX_READERS = 64

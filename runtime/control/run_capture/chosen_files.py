@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
 
-from runtime.control.run_source import Entry, RunSource
+from runtime.control.run_source import Entry, FolderSource, RunSource
 
 Checkpoints = Literal["none", "last", "all"]
 """Which checkpoints are captured; the others are listed with the place where they are."""
@@ -20,7 +20,7 @@ CHECKPOINTS_FOLDER = "checkpoints/"
 
 _LOG = logging.getLogger(__name__)
 _MAX_DEPTH = 24
-_MAX_ENTRIES = 10_000
+_MAX_ENTRIES = 100_000
 _FIRST = ("logs", "status", "configs", "metrics")
 _LEFT_OUT = re.compile(r"rollouts/.*\.bin|.*\.tmp")
 _STEP = re.compile(r"step_(\d+)")
@@ -113,7 +113,8 @@ def _walk(
 ) -> Iterator[tuple[str, Entry]]:
     """Yield (path, entry) of every file below a folder, without checkpoints that are not kept."""
     entries = source.entries(folder)
-    if len(entries) >= _MAX_ENTRIES:  # the file server of a cluster lists no more
+    # the file server of a cluster lists no more, and does not say so
+    if len(entries) >= _MAX_ENTRIES and not isinstance(source, FolderSource):
         raise TooManyFilesError(f"{folder or 'the run directory'} has {len(entries)} entries")
     for entry in entries:
         path = f"{folder}/{entry.name}" if folder else entry.name

@@ -8,7 +8,7 @@ from runtime import limits, naming
 from runtime.artifacts import RunDirectory
 from runtime.control.planned import RunComponent, planned_components
 from runtime.control.readings import Component
-from runtime.control.run_source import RunSource, read_whole
+from runtime.control.run_source import RunSource
 from runtime.control.values import StoredRun
 
 _RELATIVE = RunDirectory(Path())
@@ -79,9 +79,9 @@ def _statuses(run: StoredRun, source: RunSource) -> Iterator[tuple[str, dict[str
     for entry in source.entries(folder):
         if entry.name.startswith(".") or not entry.name.endswith(".json"):
             continue
-        data = read_whole(source, f"{folder}/{entry.name}", max_bytes=_MAX_STATUS_BYTES)
+        data = source.read(f"{folder}/{entry.name}", 0, _MAX_STATUS_BYTES)
         try:
-            found = json.loads(data or b"")
+            found = json.loads(data)
         except ValueError:
             continue
         if isinstance(found, dict):
