@@ -79,7 +79,8 @@ def found_checkpoints(source: RunSource) -> list[FoundCheckpoint]:
     found = []
     for step in _steps(source):
         path = f"{CHECKPOINTS_FOLDER}step_{step}"
-        entries = [entry for _, entry in _walk(source, path, set(), depth=1)]
+        # below depth 1, where other folders of checkpoints are left out
+        entries = [entry for _, entry in _walk(source, path, set(), depth=2)]
         found.append(
             FoundCheckpoint(
                 step=step,

@@ -247,6 +247,18 @@ def test_an_unknown_kind_of_distribution_is_refused(tmp_path: Path) -> None:
         reads_of(tmp_path).distribution(stored_run(tmp_path), kind="vibes", step=1)
 
 
+def test_a_checkpoint_has_a_size_a_time_and_a_place(tmp_path: Path) -> None:
+    directory = write_run(tmp_path)
+
+    first, second = reads_of(tmp_path).checkpoints(stored_run(tmp_path))
+
+    file = directory.checkpoints / "step_2" / "trainer" / "model.safetensors"
+    assert (first.step, second.step) == (2, 4)
+    assert first.size_bytes == file.stat().st_size
+    assert first.created_at.timestamp() == pytest.approx(file.stat().st_mtime)
+    assert first.storage_url == (directory.checkpoints / "step_2").as_uri()
+
+
 def test_components_say_what_their_wrappers_say(tmp_path: Path) -> None:
     directory = write_run(tmp_path)
     folder = directory.status_folder(1)
