@@ -87,6 +87,8 @@ def test_a_run_is_captured_whole(store: ArtifactStore, tmp_path: Path) -> None:
     check(store, root)
     checkpoints = captured(store).manifest.checkpoints
     assert [(one.step, one.is_kept) for one in checkpoints] == [(2, False), (4, True)]
+    assert [one.size for one in checkpoints] == [1024, 1024]
+    assert min(one.mtime for one in checkpoints) > 0
     assert checkpoints[1].url.endswith("/run-1/files/checkpoints/step_4")
 
 
