@@ -33,9 +33,10 @@ cluster: setup  ## a real Kubernetes cluster on this machine, for tests; prints 
 cluster-stop:  ## end that cluster and remove all that it left
 	@.venv/bin/python -m tests.testbed stop
 
-bench: setup  ## seconds to read and plan each example config, and to search a log of a gigabyte
+bench: setup  ## reading a config, `pulumi up` of a run in pods, and searching a log of a gigabyte
 	@.venv/bin/python -m bench.config
 	@.venv/bin/python -m bench.logs
+	@.venv/bin/python -m bench.cluster
 
 lock:  ## resolve pyproject.toml into requirements.lock
 	.venv/bin/uv pip compile pyproject.toml --all-extras --group dev --universal \
