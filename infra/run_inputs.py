@@ -77,13 +77,14 @@ def read_config(request: RunRequest) -> LoadedConfig:
 
 def plan_run(request: RunRequest, loaded: LoadedConfig) -> RunPlan:
     """Return the run's plan on its cluster."""
-    return build_plan(
+    plan = build_plan(
         loaded,
         run_id=request.settings.stack,
         attempt=request.body.attempt,
         profile=request.profile,
         null_harness=request.body.null_harness,
     )
+    return replace(plan, resume_from=request.body.resume_from)
 
 
 def admit(request: RunRequest, loaded: LoadedConfig, plan: RunPlan) -> RunInputs:

@@ -64,6 +64,7 @@ def admission_problems(
         problems += [
             *needs.model(plan, profile, snapshot),
             *needs.tasksets(plan, profile, snapshot),
+            *needs.first_checkpoint(plan, snapshot),
         ]
     return problems
 

@@ -84,7 +84,10 @@ class RolePlan:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class RunPlan:
-    """Everything that a target needs to place a run."""
+    """Everything that a target needs to place a run.
+
+    `resume_from` is the checkpoint that it starts with, as `runtime.resume_from` reads it.
+    """
 
     run_id: str
     attempt: int
@@ -105,6 +108,7 @@ class RunPlan:
     null_harness: str = "in-process"
     model_path: str | None = None
     volume: str | None = None
+    resume_from: str | None = None
     ports: PodPorts = PodPorts()  # noqa: RUF009 - frozen
     num_train_workers: int = 1
     lora: bool = False

@@ -6,6 +6,10 @@ Paths inside the run directory are `runtime.artifacts`'; here is where it is mou
 RUN_DIR = "/paddock/run"
 """The run directory: the run volume's claim, by the subPath runs/<runId>."""
 
+OTHER_RUN_DIR = "/paddock/other-run"
+"""The directory of the run whose checkpoint a run starts with: of the same claim, read-only, and
+in the orchestrator's `prepare` only."""
+
 VOLUME_DIR = "/volume"
 """The whole claim of a volume stack. Source: Hosted RL, "Volume-hosted models"."""
 
@@ -27,7 +31,10 @@ TERMINATION_LOG = "/dev/termination-log"
 
 TOML_FILE = "rl.toml"
 LAUNCH_FILE = "launch.json"
-PROGRAMS = ("pod_entry.py", "resolve.py", "wrapper.py", "ranks.py", "packages.py")
+PROGRAMS = (
+    *("pod_entry.py", "first_checkpoint.py", "resolve.py"),
+    *("wrapper.py", "ranks.py", "packages.py"),
+)
 """Files of runtime/launch that the ConfigMap carries; standard library only."""
 
 MAIN = "main"

@@ -24,6 +24,7 @@ _SETTINGS = {
     "imageTag": "paddock:imageTag",
     "imageRepository": "the cluster's paddock:image",
     "environments": "paddock:environments",
+    "resumeFrom": "paddock:resumeFrom",
     "nullHarness": "paddock:nullHarness",
     "envDigest": "paddock:env",
     "context": "the cluster's paddock:context",

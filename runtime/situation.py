@@ -14,8 +14,9 @@ class Snapshot:
 
     `model_path` is where the plan's model lies for the target, None where it was not found;
     `num_free_gpus` does not count the run's own slots as taken. `requested_environments` are the
-    requirement specs that the run installs at start. `secret_names` are the names of the run's
-    secrets, None where nobody knows them.
+    requirement specs that the run installs at start. `first_steps` are the checkpoints of the run
+    that this one starts with, None where nobody knows them or it needs none. `secret_names` are
+    the names of the run's secrets, None where nobody knows them.
     """
 
     model_path: str | None
@@ -23,6 +24,7 @@ class Snapshot:
     num_free_gpus: dict[str, int]
     requested_environments: tuple[str, ...] = ()
     secret_names: frozenset[str] | None = None
+    first_steps: tuple[int, ...] | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

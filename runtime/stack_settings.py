@@ -27,6 +27,7 @@ from runtime.cluster_settings import (
     read_json,
 )
 from runtime.errors import Problem, SettingsError
+from runtime.resume_from import parse_resume_from
 
 SECRET_KEYS = frozenset({"env"})
 """Keys whose values are secret; the models never see them."""
@@ -64,6 +65,9 @@ class RunSettings(SettingsModel):
     """Attempt of the run; a higher number starts it again from its last checkpoint."""
     volume: str | None = None
     """Name of the volume stack; default: the cluster's default run volume."""
+    resume_from: str | None = None
+    """Run whose last checkpoint the run starts with, RUN, or RUN:STEP; it lies on the same
+    volume."""
     gpu_type: str | None = None
     """GPU type to place on; wins over the TOML's gpu_type."""
     image_tag: str | None = None
@@ -80,6 +84,13 @@ class RunSettings(SettingsModel):
     run directory (local); written by it only."""
 
     _environments_from_json = field_validator("environments", mode="before")(read_json)
+
+    @field_validator("resume_from")
+    @classmethod
+    def _names_a_checkpoint(cls, text: str | None) -> str | None:
+        if text is not None:
+            parse_resume_from(text)
+        return text
 
     @model_validator(mode="after")
     def _one_config(self) -> "RunSettings":

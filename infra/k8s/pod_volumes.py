@@ -9,7 +9,15 @@ from infra.k8s.job_groups import JobGroup
 from infra.k8s.placed import Manifest, PlacedRun
 from infra.k8s.pod_resources import memory_quantity, pod_shape
 from runtime import naming, pod_names
-from runtime.pod_layout import LAUNCH_DIR, MODELS_DIR, PACKAGES_DIR, RUN_DIR, VOLUME_DIR
+from runtime.pod_layout import (
+    LAUNCH_DIR,
+    MODELS_DIR,
+    OTHER_RUN_DIR,
+    PACKAGES_DIR,
+    RUN_DIR,
+    VOLUME_DIR,
+)
+from runtime.resume_from import parse_resume_from
 
 RUN = "run"
 LAUNCH = "launch"
@@ -62,6 +70,19 @@ def volume_mounts(group: JobGroup, placed: PlacedRun) -> list[Manifest]:
     if installs_packages(group, placed):
         found.append({"name": PACKAGES, "mountPath": PACKAGES_DIR})
     return found
+
+
+def other_run_mount(group: JobGroup, placed: PlacedRun) -> list[Manifest]:
+    """Return the mount of the run whose checkpoint a run starts with, for `prepare`, if any.
+
+    Of that run alone: what else lies on the volume may be another user's. Kubelet makes an empty
+    folder of one that is not there, and `prepare` then says so.
+    """
+    if placed.plan.resume_from is None or group.role != naming.ORCHESTRATOR:
+        return []
+    other = parse_resume_from(placed.plan.resume_from).run_id
+    folder = f"runs/{other}"
+    return [{"name": RUN, "mountPath": OTHER_RUN_DIR, "subPath": folder, "readOnly": True}]
 
 
 def models_read_only(placed: PlacedRun) -> bool:

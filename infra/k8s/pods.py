@@ -11,7 +11,12 @@ from infra.k8s.placed import Manifest, PlacedRun
 from infra.k8s.pod_environment import env_from, environment, literal
 from infra.k8s.pod_placement import ANNOTATIONS, affinity, node_selector, tolerations
 from infra.k8s.pod_resources import has_rdma, pod_resources
-from infra.k8s.pod_volumes import installs_packages, pod_volumes, volume_mounts
+from infra.k8s.pod_volumes import (
+    installs_packages,
+    other_run_mount,
+    pod_volumes,
+    volume_mounts,
+)
 from infra.k8s.probes import probes
 from runtime import limits, naming, pod_names
 from runtime.pod_layout import LAUNCH_DIR, MAIN, PACKAGES, PREPARE, TERMINATION_LOG
@@ -104,6 +109,7 @@ def _init_containers(group: JobGroup, placed: PlacedRun, job_index: int | None) 
     requests = {"requests": dict(INIT_REQUESTS)}
     prepare = _container(PREPARE, group, placed, job_index=job_index)
     prepare |= {"command": _command("prepare", group), "resources": requests}
+    prepare["volumeMounts"] += other_run_mount(group, placed)
     if not installs_packages(group, placed):
         return [prepare]
     packages = _container(PACKAGES, group, placed, job_index=job_index)

@@ -77,5 +77,6 @@ def _spec_inputs(run: RunInputs, claim: str) -> dict[str, Any]:
         "environments": list(run.environments),
         "imageRepository": offer.image_repository,
         "imageTag": plan.image_tag,
+        "resumeFrom": plan.resume_from,
         "imagePullSecrets": list(offer.image_pull_secrets),
     }

@@ -124,5 +124,6 @@ def _spec_inputs(run: RunInputs) -> dict[str, Any]:
         "numGpus": plan.num_gpus,
         "numPorts": num_local_ports(plan),
         "imageTag": plan.image_tag,
+        "resumeFrom": plan.resume_from,
         "nullHarness": plan.null_harness,
     }

@@ -51,6 +51,10 @@ def new(
     toml: Annotated[Path, typer.Argument(help="prime-rl TOML of the run")],
     cluster: Annotated[str, typer.Option(help="cluster stack to place the run on")] = "local",
     volume: Annotated[str | None, typer.Option(help="volume stack for the run directory")] = None,
+    resume_from: Annotated[
+        str | None,
+        typer.Option(metavar="RUN[:STEP]", help="start with the checkpoint of another run"),
+    ] = None,
     env_vars: Annotated[
         list[str] | None,
         typer.Option("--env-var", "-e", help="secret: KEY (from this shell) or KEY=VALUE"),
@@ -81,6 +85,7 @@ def new(
         "config": _relative(toml, project.path),
         "cluster": cluster,
         "volume": volume,
+        "resumeFrom": resume_from,
         "gpuType": gpu_type,
         "imageTag": image_tag,
     }

@@ -20,8 +20,10 @@ from runtime.launch.addresses import local_addresses, num_ports
 from runtime.launch.commands import Site, component_argv, component_environment
 from runtime.launch.components import Component, build_components
 from runtime.launch.environment import base_environment, device_environment
+from runtime.launch.first_checkpoint import bring
 from runtime.launch.split import LocalPlacement, split_local
 from runtime.plan import RunPlan
+from runtime.resume_from import parse_resume_from
 
 TASKSETS = Path(__file__).resolve().parent.parent / "rl" / "tasksets"
 """Folder of the top-level packages that a taskset or harness id names."""
@@ -54,13 +56,15 @@ def prepare_local(
     `devices` names one device a GPU of the plan: a CUDA id, or "" for a CPU slot. The port block
     is `num_local_ports(plan)` long and starts at `base_port`. Stale rollouts and broadcasts of an
     earlier attempt are removed as prime-rl's launcher does: all of them on a fresh start, those
-    past the resume step otherwise.
+    past the resume step otherwise. Raises MissingError where there is nothing to start with.
     """
     config = _config(run, plan)
     components = build_components(plan)
     book = local_addresses(components, base_port)
-    resume_step = last_checkpoint_step(run.checkpoints) if plan.attempt > 1 else None
-    _remove_stale(run, resume_step if plan.attempt > 1 or config.resume is None else _KEEP_ALL)
+    goes_on = plan.attempt > 1 or plan.resume_from is not None
+    _bring_first_checkpoint(run, plan)
+    resume_step = last_checkpoint_step(run.checkpoints) if goes_on else None
+    _remove_stale(run, resume_step if goes_on or config.resume is None else _KEEP_ALL)
     placement = LocalPlacement(
         run_path=str(run.path),
         model_path=plan.model_path or plan.model,
@@ -90,6 +94,15 @@ def num_local_ports(plan: RunPlan) -> int:
 
 
 _KEEP_ALL = sys.maxsize
+
+
+def _bring_first_checkpoint(run: RunDirectory, plan: RunPlan) -> None:
+    """Put the checkpoint of another run of the volume into a run that starts with it."""
+    if plan.resume_from is None:
+        return
+    wanted = parse_resume_from(plan.resume_from)
+    first = {"run": wanted.run_id, "step": wanted.step, "max_steps": plan.max_steps, "parts": ()}
+    bring(first, run.path.parent / wanted.run_id, run.path)
 
 
 def _config(run: RunDirectory, plan: RunPlan) -> RLConfig:

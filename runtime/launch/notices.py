@@ -26,13 +26,21 @@ def volume_notices(profile: ClusterProfile, claim: str | None) -> list[str]:
     ]
 
 
+def resume_notices(config: RLConfig, plan: RunPlan) -> list[str]:
+    """Return a notice where the file and the setting name different places to start from."""
+    if plan.resume_from is None or config.resume is None:
+        return []
+    return [f"resume: not used, the run starts with the checkpoint of {plan.resume_from}"]
+
+
 def target_notices(
     config: RLConfig, plan: RunPlan, profile: ClusterProfile | None = None
 ) -> list[str]:
     """Return the notices of a plan on its cluster; without one, what holds on any Kubernetes."""
+    start = resume_notices(config, plan)
     if plan.target == "local":
-        return list(local_notices(config, plan))
-    found = pod_notices(config, plan)
+        return [*start, *local_notices(config, plan)]
+    found = [*start, *pod_notices(config, plan)]
     if profile is None:
         return found
     offer = profile.kubernetes

@@ -3,7 +3,7 @@
 A program of its own in one file, Python 3.10 and the standard library only, since it is mounted
 from a ConfigMap into images that have no paddock. `pod_entry.py prepare|run <replicated job>`
 finds its pod in launch.json beside it. `prepare` waits until the run directory is ready (the
-orchestrator's removes what earlier starts left and runs resolve.py) and all pods are there;
+orchestrator's cleans it and runs first_checkpoint.py and resolve.py) and all pods are there;
 `packages <replicated job> COMMAND` installs environments and tells the other pods where that fails;
 `run` becomes wrapper.py. Nothing is restarted, and all end within seconds of SIGTERM.
 """
@@ -82,6 +82,10 @@ def make_ready(pod: Pod) -> "tuple[int, str]":
     for name in names_in(pod.status_folder):
         if name.endswith(".json") or name.startswith(PREPARED):
             (pod.status_folder / name).unlink(missing_ok=True)
+    if pod.document["first_checkpoint"] is not None:
+        code, said = follow([sys.executable, "-u", str(HERE / "first_checkpoint.py")])
+        if code != 0:
+            return code, said
     last = last_checkpoint(pod)
     keep = kept_step(pod.document["clean_past"], last)
     entries = [*listed(pod.run_dir / "rollouts"), *listed(pod.run_dir / "broadcasts")]
@@ -204,12 +208,11 @@ def report(reason: str, code: int, *, pod: "Pod | None", outcome: str) -> int:
     with contextlib.suppress(OSError):
         Path(TERMINATION_LOG).write_text(json.dumps(verdict)[:4096])
     if pod is not None:
-        now = time.time()
         path = pod.status_folder / f"{pod.component}.json"
         temporary = path.with_name(f".{path.name}.tmp")
         with contextlib.suppress(OSError):
             pod.status_folder.mkdir(parents=True, exist_ok=True)
-            times = dict.fromkeys(("start", "end", "heartbeat"), now)
+            times = dict.fromkeys(("start", "end", "heartbeat"), time.time())
             temporary.write_text(json.dumps({**verdict, **times}))
             temporary.replace(path)
     return code
@@ -244,10 +247,9 @@ def run(pod: Pod) -> int:
     commands = pod.entry["commands"]
     if not commands:
         return fail(pod, f"{pod.component} has no command: paddock does not start it", 2)
+    argv, extra = [sys.executable, "-u", str(HERE / "ranks.py"), pod.key], {}
     if len(commands) == 1:
         argv, extra = commands[0]["argv"], commands[0]["env"]
-    else:
-        argv, extra = [sys.executable, "-u", str(HERE / "ranks.py"), pod.key], {}
     os.environ.update(extra)
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     limit = NUM_FILES if hard == resource.RLIM_INFINITY else min(NUM_FILES, hard)

@@ -15,6 +15,7 @@ from runtime.launch.commands import Site, component_commands, config_file
 from runtime.launch.components import Component, build_components
 from runtime.launch.wiring import Channel, Wiring, wire
 from runtime.plan import RolePlan, RunPlan
+from runtime.resume_from import parse_resume_from
 
 Json = dict[str, Any]  # Any: a JSON object on its way into a file
 
@@ -42,9 +43,10 @@ def launch_document(
         "max_steps": plan.max_steps,
         "run_dir": pod_layout.RUN_DIR,
         "gate": True,
-        "resume": "last" if plan.attempt > 1 else "as written",
+        "resume": "last" if _goes_on(plan) else "as written",
         "clean_past": _clean_past(plan, config),
         "checkpoint_parts": _checkpoint_parts(config),
+        "first_checkpoint": _first_checkpoint(plan, config),
         "wiring": _wiring(wire(plan, components, book)),
         "trainer_metrics_port": plan.ports.trainer_metrics,
         "pods": {
@@ -80,11 +82,30 @@ def _clean_past(plan: RunPlan, config: RLConfig) -> str | int:
 
     "start": all of them; "last": those after the newest checkpoint; a number: those after it.
     """
-    if plan.attempt > 1:
+    if _goes_on(plan):
         return "last"
     if config.resume is None:
         return "start"
     return "last" if config.resume.step is None else config.resume.step
+
+
+def _goes_on(plan: RunPlan) -> bool:
+    """Tell whether the run starts with its newest checkpoint, or with another run's."""
+    return plan.attempt > 1 or plan.resume_from is not None
+
+
+def _first_checkpoint(plan: RunPlan, config: RLConfig) -> Json | None:
+    """Return what `first_checkpoint.py` puts into the run directory, None where nothing."""
+    if plan.resume_from is None:
+        return None
+    wanted = parse_resume_from(plan.resume_from)
+    return {
+        "run": wanted.run_id,
+        "step": wanted.step,
+        "from": pod_layout.OTHER_RUN_DIR,
+        "parts": _checkpoint_parts(config),
+        "max_steps": plan.max_steps,
+    }
 
 
 def _checkpoint_parts(config: RLConfig) -> list[str]:

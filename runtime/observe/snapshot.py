@@ -7,11 +7,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from runtime import models
+from runtime.artifacts import RunDirectory, runs_folder
+from runtime.checkpoints import checkpoint_steps
 from runtime.cluster import ClusterProfile, KubernetesConnection, LocalConnection
 from runtime.errors import PaddockError
 from runtime.launch.local import TASKSETS
 from runtime.local_state import LocalRun
 from runtime.plan import RunPlan
+from runtime.resume_from import parse_resume_from
 from runtime.situation import Snapshot
 from runtime.supervisor_client import capacity
 
@@ -35,10 +38,12 @@ def take_snapshot(
     if isinstance(connection, LocalConnection):
         found = models.find_model(plan.model, connection.cache_path, volume_path=volume_path)
         model, tasksets = str(found) if found else None, installed_tasksets()
+        first_steps = _first_steps(plan, profile, volume_path)
         num_free = _num_free(plan, profile, connection)
     else:
         model = _model_of_cluster(plan, profile, has_volume=volume_path is not None)
         tasksets = frozenset(profile.environments)
+        first_steps = None  # `prepare` says so in the cluster
         num_free = {offer.name: offer.num_gpus for offer in profile.gpus}
     return Snapshot(
         model_path=model,
@@ -46,6 +51,7 @@ def take_snapshot(
         num_free_gpus=num_free,
         requested_environments=tuple(requested_environments),
         secret_names=secret_names,
+        first_steps=first_steps,
     )
 
 
@@ -72,6 +78,18 @@ def installed_tasksets() -> frozenset[str]:
     """Return the taskset ids that the embedded engine carries."""
     folders = (entry for entry in TASKSETS.iterdir() if (entry / "__init__.py").exists())
     return frozenset(folder.name.replace("_", "-") for folder in folders) - {"inproc-null"}
+
+
+def _first_steps(
+    plan: RunPlan, profile: ClusterProfile, volume_path: str | None
+) -> tuple[int, ...] | None:
+    """Return the checkpoints of the run that this one starts with; None with one of its own."""
+    folder = runs_folder(Path(volume_path)) if volume_path else Path(profile.runs_path)
+    own = RunDirectory(folder / plan.run_id).checkpoints
+    if plan.resume_from is None or checkpoint_steps(own):
+        return None
+    other = RunDirectory(folder / parse_resume_from(plan.resume_from).run_id)
+    return tuple(checkpoint_steps(other.checkpoints))
 
 
 def _num_free(

@@ -23,4 +23,5 @@ class Code(StrEnum):
     QUEUED_RUNS = "queued_runs"
     WALLET = "wallet"
     ON_DEMAND = "on_demand"
+    RESUME_FROM = "resume_from"
     CAPACITY = "capacity"

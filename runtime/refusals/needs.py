@@ -7,8 +7,10 @@ from difflib import get_close_matches
 from runtime import limits
 from runtime.cluster import ClusterProfile
 from runtime.errors import Problem
+from runtime.launch.first_checkpoint import MissingError, choose
 from runtime.plan import RunPlan
 from runtime.refusals.code import Code
+from runtime.resume_from import parse_resume_from
 from runtime.situation import Snapshot
 
 _IMAGE_TAG = re.compile(
@@ -102,6 +104,18 @@ def tasksets(plan: RunPlan, profile: ClusterProfile, snapshot: Snapshot) -> Iter
             else "install the taskset's package, or use one that is there",
             code=Code.TASKSET,
         )
+
+
+def first_checkpoint(plan: RunPlan, snapshot: Snapshot) -> Iterator[Problem]:
+    """The checkpoint of another run that the run starts with is there, and leaves steps to do."""
+    if plan.resume_from is None or snapshot.first_steps is None:
+        return
+    wanted = parse_resume_from(plan.resume_from)
+    first = {"run": wanted.run_id, "step": wanted.step, "max_steps": plan.max_steps}
+    try:
+        choose(list(snapshot.first_steps), first)
+    except MissingError as error:
+        yield Problem(loc=("resumeFrom",), message=str(error), code=Code.RESUME_FROM)
 
 
 def unknown_tasksets(plan: RunPlan, snapshot: Snapshot) -> list[str]:

@@ -1,5 +1,7 @@
 """A small config put before admission, on a cluster or none, for a user or by hand."""
 
+from dataclasses import replace
+
 from runtime.admission import Snapshot, UserLimits, admission_problems
 from runtime.cluster import ClusterProfile, GpuOffer, LocalConnection
 from runtime.config import load_config
@@ -75,6 +77,12 @@ def of(user: UserLimits) -> list[str]:
     """Return the codes that a small run of a user gets."""
     profile = profile_of()
     return codes(made(profile), profile, READY, user)
+
+
+def starting_with(steps: tuple[int, ...], resume_from: str = "run-before") -> list[str]:
+    """Return the codes of a run that starts with another's checkpoint, which has these steps."""
+    plan = replace(made(local()), resume_from=resume_from)
+    return codes(plan, local(), replace(READY, first_steps=steps))
 
 
 MISSING = Snapshot(

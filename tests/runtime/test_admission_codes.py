@@ -6,7 +6,18 @@ from pathlib import Path
 import pytest
 
 from runtime.admission import Code, UserLimits
-from tests.runtime.admitting import MISSING, NODES, READY, TOKEN, codes, local, made, of, on
+from tests.runtime.admitting import (
+    MISSING,
+    NODES,
+    READY,
+    TOKEN,
+    codes,
+    local,
+    made,
+    of,
+    on,
+    starting_with,
+)
 from tests.runtime.judging import profile_of
 
 DESIGN = Path(__file__).resolve().parents[2] / "docs" / "design.md"
@@ -102,6 +113,8 @@ TABLE: list[tuple[str, str, Case]] = [
             'name = "t"\nbase_url = "http://localhost:8001/v1"',
         ),
     ),
+    ("no checkpoint to start with", "resume_from", lambda: starting_with(())),
+    ("no step left to train", "resume_from", lambda: starting_with((4, 10))),
     ("full queue", "queued_runs", lambda: of(UserLimits(num_queued=10))),
     ("empty wallet", "wallet", lambda: of(UserLimits(balance_usd=0.0))),
     ("switched off", "on_demand", lambda: of(UserLimits(has_on_demand=False))),
@@ -116,6 +129,8 @@ def test_a_reason_has_its_code(code: str, case: Case) -> None:
 
 
 ACCEPTED: list[tuple[str, Case]] = [
+    ("a checkpoint with steps to go", lambda: starting_with((4, 9))),
+    ("an earlier checkpoint", lambda: starting_with((4, 10), "run-before:4")),
     ("a run that fits", lambda: on(local())),
     ("a run on a cluster", lambda: on(profile_of())),
     ("exactly 64 GPUs", lambda: codes(made(deployment=NODES.format(train=7)))),

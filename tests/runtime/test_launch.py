@@ -1,6 +1,7 @@
 """Split files and commands of a local run: addresses, harness, paths, resume."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -8,6 +9,7 @@ import pytest
 from runtime.artifacts import RunDirectory
 from runtime.cluster import ClusterProfile, GpuOffer, LocalConnection
 from runtime.config import load_config
+from runtime.launch.first_checkpoint import MissingError
 from runtime.launch.local import LocalComponent, num_local_ports, prepare_local
 from runtime.launch.split import local_notices
 from runtime.plan import RunPlan, build_plan
@@ -22,12 +24,18 @@ PROFILE = ClusterProfile(
 
 
 def prepare(
-    tmp_path: Path, text: str, *, attempt: int = 1, null_harness: str = "in-process"
+    tmp_path: Path,
+    text: str,
+    *,
+    attempt: int = 1,
+    null_harness: str = "in-process",
+    resume_from: str | None = None,
 ) -> tuple[RunDirectory, RunPlan, tuple[LocalComponent, ...]]:
     loaded = load_config(text)
     plan = build_plan(
         loaded, run_id="run-1", attempt=attempt, profile=PROFILE, null_harness=null_harness
     )
+    plan = replace(plan, resume_from=resume_from)
     run = RunDirectory(tmp_path)
     run.configs.mkdir(exist_ok=True)
     run.toml.write_text(text)
@@ -95,6 +103,41 @@ def test_a_later_attempt_resumes_from_the_last_complete_checkpoint(tmp_path: Pat
     assert read(run, "trainer.json")["resume"] == {"step": None, "dir": None}
     kept = sorted(path.name for path in run.rollouts.iterdir())
     assert kept == ["step_100", "step_99"]
+
+
+def with_steps(run: Path, *steps: int) -> None:
+    for step in steps:
+        folder = run / f"checkpoints/step_{step}/trainer"
+        folder.mkdir(parents=True)
+        (folder / "weights").write_text(f"{run.name} {step}")
+
+
+def test_a_run_starts_with_the_last_checkpoint_of_another(tmp_path: Path) -> None:
+    with_steps(tmp_path / "run-0", 20, 40)
+    (tmp_path / "run-1").mkdir()
+
+    run, _, _ = prepare(tmp_path / "run-1", example(), resume_from="run-0")
+
+    assert read(run, "trainer.json")["resume"] == {"step": None, "dir": None}
+    assert read(run, "orchestrator.json")["resume"] == {"step": None, "dir": None}
+    assert [path.name for path in run.checkpoints.iterdir()] == ["step_40"]
+    assert (run.checkpoints / "step_40/trainer/weights").read_text() == "run-0 40"
+
+
+def test_a_later_attempt_goes_on_from_the_run_s_own_checkpoint(tmp_path: Path) -> None:
+    with_steps(tmp_path / "run-1", 60)
+
+    run, _, _ = prepare(tmp_path / "run-1", example(), attempt=2, resume_from="run-0:40")
+
+    assert [path.name for path in run.checkpoints.iterdir()] == ["step_60"]
+
+
+def test_a_checkpoint_that_is_not_there_is_named_with_those_that_are(tmp_path: Path) -> None:
+    with_steps(tmp_path / "run-0", 20, 40)
+    (tmp_path / "run-1").mkdir()
+
+    with pytest.raises(MissingError, match=r"no checkpoint of step 30; it has those of 20, 40"):
+        prepare(tmp_path / "run-1", example(), resume_from="run-0:30")
 
 
 def test_a_first_attempt_starts_without_stale_steps(tmp_path: Path) -> None:

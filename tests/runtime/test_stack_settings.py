@@ -40,6 +40,10 @@ def test_secret_keys_never_reach_the_models() -> None:
         ({"kind": "run", "cluster": "c", "config": "a", "gpuTyp": "x"}, "paddock:gpuTyp: no such"),
         ({"kind": "run", "cluster": "c"}, "exactly one of config"),
         ({"kind": "run", "cluster": "c", "config": "a", "attempt": "0"}, "paddock:attempt"),
+        (
+            {"kind": "run", "cluster": "c", "config": "a", "resumeFrom": "run-1:0"},
+            "paddock:resumeFrom: Value error, 'run-1:0' is neither RUN nor RUN:STEP",
+        ),
         ({"kind": "cluster", "slots": "many"}, "paddock:slots"),
     ],
 )

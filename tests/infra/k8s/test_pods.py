@@ -1,5 +1,7 @@
 """What every pod of a run is: how it starts, ends, and what it may do."""
 
+import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -7,6 +9,7 @@ import pytest
 from infra.k8s.manifests import run_manifests
 from runtime import naming, pod_names
 from runtime.launch.pod_entry import packages_environment
+from runtime.pod_layout import OTHER_RUN_DIR
 from tests.infra.k8s.placing import (
     NODE_CLASS,
     OFFER,
@@ -240,3 +243,25 @@ def test_nothing_of_a_reserved_cluster_names_a_node_class() -> None:
     assert OFFER.node_class is None
     assert manifests().node_pool is None
     assert manifests(profile=profile(offer={"node_class": NODE_CLASS})).node_pool is not None
+
+
+def test_the_run_it_starts_with_is_seen_by_the_orchestrators_prepare_alone() -> None:
+    run = placed()
+    run = replace(run, plan=replace(run.plan, resume_from="run-before:40"))
+
+    found = run_manifests(run)
+
+    containers = [
+        (item["metadata"]["name"], container["name"], mount)
+        for item in found.jobs
+        for part in ("initContainers", "containers")
+        for container in item["spec"]["template"]["spec"][part]
+        for mount in container["volumeMounts"]
+        if mount["mountPath"] == OTHER_RUN_DIR
+    ]
+    [(job_name, container_name, mount)] = containers
+    assert "orchestrator" in job_name
+    assert container_name == "prepare"
+    assert (mount["subPath"], mount["readOnly"]) == ("runs/run-before", True)
+    first = json.loads(found.config_map["data"]["launch.json"])["first_checkpoint"]
+    assert (first["run"], first["step"], first["from"]) == ("run-before", 40, OTHER_RUN_DIR)

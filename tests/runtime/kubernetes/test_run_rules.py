@@ -87,6 +87,7 @@ def test_an_api_that_is_away_refuses_a_run_in_words(fake: FakeApi) -> None:
         ({"configKeys": {"max_steps": "b"}, "configDigest": "d2"}, "changed: max_steps."),
         ({"imageTag": "v2", "manifestDigest": "m2"}, "changed: paddock:imageTag."),
         ({"claim": "other"}, "changed: paddock:volume, or"),
+        ({"resumeFrom": "run-0"}, "paddock:resumeFrom"),
         ({"manifestDigest": "m2"}, "what the cluster stack offers, or paddock's version"),
     ],
 )
