@@ -26,7 +26,10 @@ _PASSING = re.compile(
     r"|too many requests|temporarily unavailable|no such host|database is locked",
     re.IGNORECASE,
 )
-_NOISE = re.compile(r"^(error: (update|destroy|refresh) failed|resource .* was unable to .*)$")
+_NOISE = re.compile(
+    r"^(error: (update|destroy|refresh) failed|resource .* was unable to .*"
+    r"|(notice|warning): .*|(error: )?Resource monitor has terminated, shutting down)$"
+)
 _PREFIXES = re.compile(r"^(error:|Exception calling application:|rpc error:|\* )\s*")
 
 

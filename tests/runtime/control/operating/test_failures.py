@@ -53,6 +53,18 @@ def test_the_message_is_the_reason_without_the_engines_frame() -> None:
     assert failure.message == "needs 2 slots, 0 of 4 are free (wait for a run to end)"
 
 
+def test_the_message_has_nothing_that_is_no_error() -> None:
+    text = """pulumi up failed with exit code 255
+  pulumi:pulumi:Stack (paddock-run-one):
+    notice: name: read as prime-rl's run.name
+    warning: a model is far away
+    error: Resource monitor has terminated, shutting down
+  paddock:index:RunSpec (run-one):
+    error: run-one: its supervisor did not come up"""
+
+    assert failure_of(StackError(text), UP).message == "run-one: its supervisor did not come up"
+
+
 def test_an_unexpected_error_says_its_kind_only() -> None:
     assert failure_of(ValueError("/etc/secret"), UP).message == "up failed: ValueError"
 
