@@ -101,9 +101,9 @@ def _unmade(at: Situation) -> Step:
 def _recovered(at: Situation, operation: StoredOperation) -> Step:
     """Go on after a crash: what was under way is done again, but for secrets, which are gone."""
     if operation.recovers in MAKING:
+        what = "stored the run's secrets" if at.run.secret_names else "made the run's stack"
         return Advance(
-            state=RunState.FAILED,
-            reason="the server ended while it stored the run's secrets: dispatch it again",
+            state=RunState.FAILED, reason=f"the server ended while it {what}: dispatch it again"
         )
     ended = _observed_end(at)
     return ended or (at.start_up() if at.is_promoted else Nothing())
