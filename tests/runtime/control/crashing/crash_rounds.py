@@ -152,7 +152,7 @@ def play_all(plane: Plane, *, num_rounds: int, seed: int, at_once: int = AT_ONCE
         with ThreadPoolExecutor(at_once) as pool:
             list(pool.map(rounds.play_safely, plan_rounds(num_rounds, seed)))
         plane.stop()
-        rounds.problems += problems_of_all(plane)
+        rounds.problems += problems_of_all(plane, store, num_rounds=num_rounds)
     finally:
         store.close()
         plane.abandon()

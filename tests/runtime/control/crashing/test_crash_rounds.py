@@ -9,6 +9,7 @@ import pytest
 from tests.runtime.control.crashing.crash_rounds import AT_ONCE, NUM_WORKERS, play_all
 from tests.runtime.control.crashing.plane import make_plane
 from tests.runtime.control.crashing.rounds import plan_rounds
+from tests.runtime.control.crashing.verdicts import line_problems
 
 
 def test_a_seed_gives_the_same_rounds() -> None:
@@ -16,6 +17,26 @@ def test_a_seed_gives_the_same_rounds() -> None:
 
     assert rounds == plan_rounds(200, 7)
     assert rounds[:50] == plan_rounds(50, 7)
+
+
+@pytest.mark.parametrize(
+    ("numbers", "num_printed", "shown", "said"),
+    [
+        ([1, 2, 3], 3, 3, []),
+        ([1, 3], 2, 2, ["line 2 of its log is its line 3"]),
+        ([1, 2, 2], 3, 3, ["line 3 of its log is its line 2"]),
+        ([1, 2], 3, 2, ["3 lines were printed, 2 are in its log"]),
+        ([1, 2, 3], 3, 2, ["3 lines are in its log, 2 others are shown"]),
+    ],
+)
+def test_a_line_that_is_lost_is_found(
+    numbers: list[int], num_printed: int, shown: int, said: list[str]
+) -> None:
+    lines = [f"12:00:00 INFO line {number} of one" for number in numbers]
+
+    found = list(line_problems("one", lines, shown=lines[:shown], num_printed=num_printed))
+
+    assert found == [f"one: {problem}" for problem in said]
 
 
 @pytest.mark.crash

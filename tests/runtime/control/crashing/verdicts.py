@@ -7,6 +7,8 @@ from pathlib import Path
 
 from runtime.control.operations import OperationKind
 from runtime.control.projects import run_folder
+from runtime.control.store import leases, run_lists, usage
+from runtime.control.store.store import Store
 from runtime.control.values import StoredRun
 from runtime.observe.local import read_components
 from runtime.states import Capture, RunState, Teardown
@@ -57,16 +59,29 @@ def problems_of(plane: Plane, played: Played) -> list[str]:
     return [f"round {played.one.number}, {run.run_id}: {problem}" for problem in found]
 
 
-def problems_of_all(plane: Plane) -> list[str]:
+def problems_of_all(plane: Plane, store: Store, *, num_rounds: int) -> list[str]:
     """Return what all runs together have left, once the server has ended."""
     site = plane.site
-    found = site.leftovers()
+    found = [*site.leftovers(), *_stored_problems(store, num_rounds=num_rounds)]
     projects = site.home / "projects"
     found += [f"left: {path}" for path in projects.glob("*") if path.name != ".server"]
     listed = site.pulumi("stack", "ls").out
     found += [f"stack: {line}" for line in listed.splitlines()[1:] if site.cluster not in line]
     found += [f"a secret in {path}" for path in _files_with(CANARY.encode(), site.folder)]
     return found
+
+
+def _stored_problems(store: Store, *, num_rounds: int) -> Iterator[str]:
+    """Yield what of the runs is not over in the store, and runs that nobody asked for."""
+    with store.read() as tx:
+        run_ids = run_lists.ended_run_ids(tx)
+        if len(run_ids) != num_rounds:
+            yield f"{len(run_ids)} runs are over, {num_rounds} were dispatched"
+        yield from (f"{run.run_id} is {run.state}" for run in run_lists.live_runs(tx))
+        for run_id in run_ids:
+            if any(use.ended_at is None for use in usage.list_intervals(tx, run_id)):
+                yield f"{run_id} is still paid for"
+        yield from (f"lease {lease.name} of {lease.holder}" for lease in leases.list_held(tx))
 
 
 def _may_have_ended_so(played: Played) -> bool:
@@ -93,8 +108,7 @@ def _start_problems(plane: Plane, played: Played) -> Iterator[str]:
 
 
 def _log_problems(plane: Plane, played: Played) -> Iterator[str]:
-    """Yield what lines are missing in a log, and in what is shown of it after the teardown."""
-    run, one = played.run, played.one
+    run = played.run
     directory = plane.site.local_run(run.run_id).directory
     for component in read_components(directory, 1):
         name = component.name
@@ -102,16 +116,26 @@ def _log_problems(plane: Plane, played: Played) -> Iterator[str]:
             lines = (directory.logs(1) / component.log).read_text().splitlines()
         except FileNotFoundError:
             lines = []
-        numbers = [int(line[1]) for line in map(_LINE.fullmatch, lines) if line and line[2] == name]
-        if numbers != list(range(1, len(numbers) + 1)):
-            yield f"{name}: its lines are not 1, 2, 3 ...: {_gap(numbers)}"
-        may_lose = one.victim in {Victim.SUPERVISOR, Victim.WRAPPER}
         num_printed = _num_printed(directory.path / "starts" / f"{name}.count")
-        if len(numbers) < num_printed and not may_lose:
-            yield f"{name}: {num_printed} lines were printed, {len(numbers)} are in its log"
+        if played.one.victim in {Victim.SUPERVISOR, Victim.WRAPPER}:
+            num_printed = 0  # what was in the pipe went with them
         shown = _shown(plane, run, name)
-        if shown != lines:
-            yield f"{name}: {len(lines)} lines in its log, {len(shown)} are shown"
+        yield from line_problems(name, lines, shown=shown, num_printed=num_printed)
+
+
+def line_problems(
+    name: str, lines: list[str], *, shown: list[str], num_printed: int
+) -> Iterator[str]:
+    """Yield what a component's log lacks, and what is shown of it after the teardown."""
+    numbers = [int(line[1]) for line in map(_LINE.fullmatch, lines) if line and line[2] == name]
+    for index, number in enumerate(numbers, start=1):
+        if number != index:
+            yield f"{name}: line {index} of its log is its line {number}"
+            break
+    if len(numbers) < num_printed:
+        yield f"{name}: {num_printed} lines were printed, {len(numbers)} are in its log"
+    if shown != lines:
+        yield f"{name}: {len(lines)} lines are in its log, {len(shown)} others are shown"
 
 
 def _shown(plane: Plane, run: StoredRun, name: str) -> list[str]:
@@ -123,11 +147,6 @@ def _shown(plane: Plane, run: StoredRun, name: str) -> list[str]:
         "GET", f"/rft/runs/{run.run_id}/logs", query={**query, "tail_lines": _MAX_LINES}
     )
     return str(answer["logs"]).splitlines()
-
-
-def _gap(numbers: list[int]) -> str:
-    at = next(index for index, number in enumerate(numbers) if number != index + 1)
-    return f"after {numbers[max(0, at - 2) : at]} comes {numbers[at : at + 2]}"
 
 
 def _num_printed(path: Path) -> int:
