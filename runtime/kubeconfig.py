@@ -17,11 +17,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import httpx
 import yaml
 
 from runtime.errors import Problem, SettingsError
 from runtime.kubernetes_errors import KubernetesError
+from runtime.light_httpx import httpx
 
 IN_CLUSTER = "in-cluster"
 """Context that stands for the service account of the pod that asks."""

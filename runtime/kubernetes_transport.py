@@ -11,12 +11,11 @@ from collections.abc import Iterator
 from dataclasses import replace
 from urllib.parse import urlsplit
 
-import httpx
-
 from runtime.cluster import KubernetesConnection
 from runtime.kubeconfig import read_server
 from runtime.kubernetes_call import SILENCE_S, Call
 from runtime.kubernetes_errors import Asked, KubernetesError, answer_error, silence_error
+from runtime.light_httpx import httpx
 
 _CONNECT_S = 5.0
 _PAUSES_S = (0.2, 0.6, 1.5)
