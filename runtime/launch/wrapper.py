@@ -269,7 +269,8 @@ class Wrapper:
                 self._peers.look()
                 self._look_at_supervisor()  # after the peers: they end for the same reason
                 self._end(self._peers.reason_to_end(self._options.trainer_grace_s))
-            if self._kill_at is not None and now >= self._kill_at:
+            is_reaped = self._wait_status is not None  # its pid is nobody's, or another's
+            if self._kill_at is not None and now >= self._kill_at and not is_reaped:
                 self._signal_component(signal.SIGKILL)
             if now >= beat_at:
                 beat_at = now + HEARTBEAT_S

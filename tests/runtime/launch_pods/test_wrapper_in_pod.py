@@ -88,6 +88,34 @@ def test_a_volume_that_comes_back_gets_the_rest_of_the_log(tmp_path: Path) -> No
         process.wait(TIMEOUT_S)
 
 
+def test_a_component_that_takes_no_notice_is_killed_and_the_verdict_stays(tmp_path: Path) -> None:
+    run, hasty = tmp_path / "run", tmp_path / "wrapper.py"
+    text = Path(wrapper.__file__).read_text()
+    assert "\nGRACE_S = 10.0" in text
+    hasty.write_text(text.replace("\nGRACE_S = 10.0", "\nGRACE_S = 0.5"))
+    code = (
+        "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); "
+        "print('up', flush=True); time.sleep(600)"
+    )
+    argv = [
+        str(hasty) if word == wrapper.__file__ else word
+        for word in command(run, code, component="env-train-math")
+    ]
+    process = subprocess.Popen(argv, stdout=subprocess.PIPE, bufsize=0)
+    assert process.stdout is not None
+    assert process.stdout.readline() == b"up\n"
+
+    finish_orchestrator(run)
+
+    assert process.wait(TIMEOUT_S) == 0
+    process.stdout.close()
+    assert (verdict(run)["outcome"], verdict(run)["reason"], verdict(run)["signal"]) == (
+        "ended",
+        "the orchestrator finished",
+        "SIGKILL",
+    )
+
+
 def test_a_request_to_end_after_the_orchestrator_is_no_failure(tmp_path: Path) -> None:
     run = tmp_path / "run"
     code = "import time; print('up', flush=True); time.sleep(600)"
