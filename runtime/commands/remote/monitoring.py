@@ -17,7 +17,7 @@ from runtime.commands.remote.connection import (
 from runtime.commands.session import Output, OutputOption, print_json
 from runtime.control.money import exact_usd
 
-_GIB = 1024**3
+_SIZES = ("KiB", "MiB", "GiB", "TiB")
 
 
 def metrics(
@@ -111,7 +111,7 @@ def checkpoints(
             one.id,
             str(one.step),
             one.status,
-            f"{one.size_bytes / _GIB:.2f} GiB" if one.size_bytes is not None else "-",
+            _size(one.size_bytes) if one.size_bytes is not None else "-",
             minute(one.created_at),
             one.storage_url,
         ]
@@ -166,3 +166,13 @@ def components(
         for part in found.components
     ]
     print_rows(["COMPONENT", "ROLE", "ENV", "STATUS", "POD"], rows)
+
+
+def _size(num_bytes: int) -> str:
+    """Return a size in the largest unit that it fills: a checkpoint has megabytes or terabytes."""
+    size, unit = float(num_bytes), "B"
+    for larger in _SIZES:
+        if size < 1024:
+            break
+        size, unit = size / 1024, larger
+    return f"{size:.1f} {unit}"

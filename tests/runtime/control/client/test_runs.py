@@ -137,6 +137,7 @@ def test_checkpoints_usage_and_components_are_tables(as_ada: Paddock, run_id: st
     components = as_ada.train("components", run_id).out
 
     assert "step_10" in checkpoints
+    assert "1.0 KiB" in checkpoints
     assert [found["step"] for found in pending["checkpoints"]] == [20]
     assert "GPU-hours: 2.000" in usage
     assert "Cost: $5.000001" in usage
