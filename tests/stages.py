@@ -49,12 +49,12 @@ STAGES = (
             pytest_command(*TREE_TESTS),
             (f"{BIN}/pyright",),
         ),
-        limit_s=300,
+        limit_s=600,
     ),
     Stage(
         name="unit",
         commands=(pytest_command(*(f"--ignore={path}" for path in TREE_TESTS)),),
-        limit_s=300,
+        limit_s=600,
     ),
     Stage(
         name="control",
@@ -66,7 +66,7 @@ STAGES = (
     Stage(
         name="tools",
         commands=(pytest_command("-m", ENGINE, "--ignore=tests/engine"),),
-        limit_s=900,
+        limit_s=1500,
     ),
     Stage(name="engine", commands=(pytest_command("-m", ENGINE, "tests/engine"),), limit_s=1500),
     Stage(
