@@ -15,6 +15,9 @@ from runtime.errors import PaddockError
 INTERRUPTED = "interrupted"
 """Code of an operation that was asked to end early, or whose worker died."""
 
+CUT_OFF = frozenset({INTERRUPTED, KilledError.code})
+"""Codes of an operation that could not take back what it had made."""
+
 _MAX_CHARS = 600
 _PATTERNS = (
     (UNREACHABLE, re.compile(r"\(teardown=unreachable")),

@@ -4,6 +4,7 @@ The part of `runtime.control.steps` that begins with a terminal state.
 """
 
 from runtime.control.captures import CAPTURE_LIMIT_S, CaptureState
+from runtime.control.failures import CUT_OFF
 from runtime.control.operations import UNREACHABLE, OperationKind, OperationState
 from runtime.control.situations import MAKING, Situation
 from runtime.control.step_kinds import (
@@ -68,7 +69,9 @@ def _unused(at: Situation) -> Step:
     """Return the step of a run whose stack never came up: there is nothing to keep or to end."""
     if at.run.capture is not Capture.DONE:
         return EndCapture(capture=Capture.DONE)
-    if at.failed(OperationKind.MAKE):
+    newest = at.newest
+    has_taken_back = newest is not None and newest.code not in CUT_OFF
+    if at.failed(OperationKind.MAKE) and has_taken_back:
         return SetTeardown(teardown=Teardown.DONE)
     return Start(kind=OperationKind.REMOVE)
 

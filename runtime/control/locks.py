@@ -22,6 +22,7 @@ class StackLock:
     pid: int
     host: str
     time: float
+    path: Path = Path()
 
 
 def stack_locks(backend: Path, stack: str) -> list[StackLock]:
@@ -32,10 +33,19 @@ def stack_locks(backend: Path, stack: str) -> list[StackLock]:
         try:
             data = json.loads(path.read_text())
             time = datetime.fromisoformat(str(data["timestamp"])).timestamp()
-            locks.append(StackLock(pid=int(data["pid"]), host=str(data["hostname"]), time=time))
+            pid, host = int(data["pid"]), str(data["hostname"])
+            locks.append(StackLock(pid=pid, host=host, time=time, path=path))
         except (OSError, ValueError, KeyError, TypeError):
             locks.append(StackLock(pid=0, host="", time=0.0))  # unreadable: its owner is unknown
     return locks
+
+
+def drop_dead_locks(backend: Path, stack: str) -> None:
+    """Remove the locks of dead engines on a stack that is gone, which the engine cannot cancel."""
+    for lock in stack_locks(backend, stack):
+        if is_owner_dead(lock):
+            lock.path.unlink(missing_ok=True)
+            lock.path.with_name(f"{lock.path.name}.attrs").unlink(missing_ok=True)
 
 
 def remove_torn_sidecars(backend: Path) -> list[Path]:

@@ -20,7 +20,7 @@ import yaml
 
 from runtime import naming
 from runtime.control.backend import file_backend
-from runtime.control.locks import is_owner_dead, remove_torn_sidecars, stack_locks
+from runtime.control.locks import drop_dead_locks, is_owner_dead, remove_torn_sidecars, stack_locks
 from runtime.errors import NotFoundError, StackError
 
 OnLine = Callable[[str], None]
@@ -195,6 +195,14 @@ def unprotect(project: Project, stack: str) -> None:
 def remove_stack(project: Project, stack: str) -> None:
     """Remove an empty stack that paddock made, and its settings file."""
     _run(project, ["stack", "rm", stack, "--yes", "--preserve-config"])
+    forget_stack(project, stack)
+
+
+def forget_stack(project: Project, stack: str) -> None:
+    """Remove what an engine that was killed while it removed a stack left of it."""
+    backend = file_backend(project.environment)
+    if backend is not None:
+        drop_dead_locks(backend, stack)
     project.settings_file(stack).unlink(missing_ok=True)
 
 

@@ -4,6 +4,7 @@ A request writes what is wanted; the loop of one server brings the stacks there.
 its stack, a folder of the local target lies under PADDOCK_HOME/volumes.
 """
 
+import contextlib
 import logging
 import threading
 import time
@@ -13,6 +14,7 @@ from dataclasses import dataclass, field
 import yaml
 from pydantic import JsonValue
 from sqlalchemy import Connection
+from sqlalchemy.exc import DBAPIError
 
 from runtime import homes, naming
 from runtime.control.dispatcher import volume_stack
@@ -24,7 +26,7 @@ from runtime.control.store import leases, run_lists, stack_files, volumes
 from runtime.control.store.store import Store
 from runtime.control.values import Lease, User, Volume, VolumeStatus
 from runtime.control.volume_steps import Forget, Perform, Settle, Wait, next_volume_step
-from runtime.errors import NotFoundError, Problem, RunStateError, SettingsError
+from runtime.errors import NotFoundError, Problem, RunStateError, SettingsError, StoreError
 from runtime.kubernetes_nodes import quantity
 
 LOOK_S = 1.0
@@ -126,6 +128,9 @@ class VolumeLoop:
                     self.make_pass()
             except Exception:  # a loop that must go on: the database may be away for a while
                 _LOG.exception("the volumes could not be looked after")
+        if self._lease is not None:
+            with contextlib.suppress(StoreError, DBAPIError), self.store.write() as tx:
+                leases.release(tx, self._lease)
 
     def make_pass(self) -> None:
         """Take the next step of each volume that is not settled."""

@@ -123,6 +123,8 @@ def _remove(project: Project, operation: Operation) -> None:
     if operation.run_id in stacks.list_stacks(project):
         stacks.break_lock(project, operation.run_id, _say)
         stacks.remove_stack(project, operation.run_id)
+    else:
+        stacks.forget_stack(project, operation.run_id)
 
 
 def _recover(project: Project, operation: Operation) -> None:

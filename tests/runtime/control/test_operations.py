@@ -1,11 +1,17 @@
 """One operation of the engine, played by a script."""
 
+import json
+import os
+import socket
+import subprocess
+from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 
 from runtime.control import stacks
-from runtime.control.stacks import KilledError, Project, list_stacks, up
+from runtime.control.stacks import KilledError, Project, forget_stack, list_stacks, up
 from runtime.errors import StackError
 
 
@@ -43,3 +49,29 @@ def test_an_engine_that_is_killed_is_no_failure_of_its_program(tmp_path: Path) -
 
     with pytest.raises(KilledError, match=r"^pulumi up --stack was killed by signal 9$"):
         up(project, "one", lambda _: None)
+
+
+def test_a_stack_that_a_killed_engine_removed_leaves_no_lock(tmp_path: Path) -> None:
+    project = project_of(tmp_path, "exit 1")
+    backend = tmp_path / "backend"
+    project = replace(
+        project, environment={**project.environment, "PULUMI_BACKEND_URL": f"file://{backend}"}
+    )
+    folder = backend / ".pulumi/locks/organization/paddock/one"
+    folder.mkdir(parents=True)
+    dead = subprocess.Popen(["/bin/true"])
+    dead.wait()
+    now = datetime.now(UTC).isoformat()
+    for name, pid, host in (
+        ("dead", dead.pid, socket.gethostname()),
+        ("alive", os.getpid(), socket.gethostname()),
+        ("elsewhere", dead.pid, "another-host"),
+    ):
+        lock = {"pid": pid, "hostname": host, "timestamp": now}
+        (folder / f"{name}.json").write_text(json.dumps(lock))
+        (folder / f"{name}.json.attrs").write_text("{}")
+
+    forget_stack(project, "one")
+
+    left = sorted(path.name for path in folder.iterdir())
+    assert left == ["alive.json", "alive.json.attrs", "elsewhere.json", "elsewhere.json.attrs"]

@@ -4,6 +4,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from runtime.control.failures import CUT_OFF
 from runtime.control.operations import CAPACITY, UNREACHABLE, OperationKind
 from runtime.control.requests import ResumeRun
 from runtime.errors import NotFoundError, RunStateError
@@ -51,6 +52,19 @@ def test_a_run_whose_stack_cannot_be_made_fails_and_leaves_nothing(
 
     assert (run.state, run.reason) == (S.FAILED, "the backend is full")
     assert operator.of("run-1") == [K.MAKE]
+
+
+@pytest.mark.parametrize("code", sorted(CUT_OFF))
+def test_what_was_cut_off_while_it_made_a_stack_is_removed(
+    site: Site, operator: FakeOperator, code: str
+) -> None:
+    operator.failures[K.MAKE] = [{"code": code, "message": "the process of make died"}]
+    site.dispatch("run-1")
+
+    run = site.until_settled("run-1")
+
+    assert (run.state, run.teardown) == (S.FAILED, Teardown.DONE)
+    assert operator.of("run-1") == [K.MAKE, K.REMOVE]
 
 
 @pytest.mark.parametrize("state", [S.PENDING, S.CREATING, S.PULLING_IMAGE, S.RUNNING])
