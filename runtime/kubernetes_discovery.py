@@ -9,6 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypeVar
 
+from runtime import naming
 from runtime.kubernetes_api import ForbiddenError, KubernetesApi, Manifest
 from runtime.kubernetes_permissions import Access
 
@@ -20,6 +21,9 @@ GANG_VERSIONS = ("scheduling.k8s.io/v1", "scheduling.k8s.io/v1beta1")
 
 JOBSET_VERSION = "jobset.x-k8s.io/v1alpha2"
 KARPENTER_VERSION = "karpenter.sh/v1"
+
+OPERATOR = "paddock-operator"
+"""ServiceAccount and Role of who starts, watches and ends runs: CI, or a control plane."""
 
 _T = TypeVar("_T")
 
@@ -67,6 +71,8 @@ class Discovery:
     has_karpenter: bool
     has_priority_class: bool | None
     unread: tuple[str, ...]
+    owner: str | None = None
+    """Cluster stack whose operator account the namespace has, as a label spells it."""
 
 
 def discover(api: KubernetesApi, wanted: Wanted) -> Discovery:
@@ -103,6 +109,7 @@ def discover(api: KubernetesApi, wanted: Wanted) -> Discovery:
         has_karpenter=api.serves(KARPENTER_VERSION, "NodePool"),
         has_priority_class=ask(lambda: _has_priority_class(api, wanted.priority_class)),
         unread=tuple(unread),
+        owner=_owner(api) if namespace else None,
     )
 
 
@@ -143,6 +150,15 @@ def _phase(api: KubernetesApi) -> str:
     if found is None:
         return ""
     return str((found.get("status") or {}).get("phase") or "Active")
+
+
+def _owner(api: KubernetesApi) -> str | None:
+    try:
+        account = api.get("ServiceAccount", OPERATOR)
+    except ForbiddenError:  # only a better message is lost: the engine refuses to take it over
+        return None
+    labels = account["metadata"].get("labels") if account is not None else None
+    return (labels or {}).get(naming.LABEL_CLUSTER)
 
 
 def _first_served(api: KubernetesApi, versions: tuple[str, ...], kind: str) -> str | None:

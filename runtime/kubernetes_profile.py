@@ -87,7 +87,7 @@ def adopt_cluster(
     Raises SettingsError with everything that keeps runs from ever starting.
     """
     report = node_report(settings, found)
-    problems = list(_problems(settings, found, report))
+    problems = list(_problems(name, settings, found, report))
     if problems:
         raise SettingsError(problems, source=f"stack {name}")
     run_volume = found.claims.get(run_claim(settings))
@@ -143,7 +143,7 @@ def _offer(
 
 
 def _problems(
-    settings: KubernetesClusterSettings, found: Discovery, report: NodeReport
+    stack: str, settings: KubernetesClusterSettings, found: Discovery, report: NodeReport
 ) -> Iterator[Problem]:
     if found.namespace_phase == "Terminating":
         yield _problem(
@@ -151,6 +151,12 @@ def _problems(
             f"namespace {settings.namespace} is being deleted",
             f"kubectl get namespace {settings.namespace} -o yaml shows what holds it, or choose "
             "another one",
+        )
+    if found.owner not in {None, naming.slug(stack)}:
+        yield _problem(
+            "namespace",
+            f"namespace {settings.namespace} is that of cluster stack {found.owner}",
+            "a namespace is one cluster stack's: choose another one, or destroy that stack first",
         )
     yield from _gpu_problems(settings, found, report)
     yield from _claim_problems(settings, found)

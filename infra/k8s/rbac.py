@@ -5,6 +5,7 @@ nothing, and get no token.
 """
 
 from infra.k8s.adopted import AdoptedStack, Manifest
+from runtime.kubernetes_discovery import OPERATOR
 from runtime.kubernetes_permissions import (
     Rule,
     node_rules,
@@ -13,9 +14,6 @@ from runtime.kubernetes_permissions import (
     reconcile_rules,
 )
 from runtime.kubernetes_profile import FILES_SECRET
-
-OPERATOR = "paddock-operator"
-"""ServiceAccount and Role of who starts, watches and ends runs: CI, or a control plane."""
 
 RECONCILE = "paddock-reconcile"
 """ServiceAccount and Role of the in-cluster `paddock reconcile`."""

@@ -56,6 +56,16 @@ def test_a_bare_cluster_has_nodes_and_classes_and_no_add_on(
     assert found.unread == ()
 
 
+def test_the_cluster_stack_of_a_namespace_is_known_by_its_operator_account(
+    api: KubernetesApi, served: FakeApi
+) -> None:
+    path = "/api/v1/namespaces/lab/serviceaccounts/paddock-operator"
+
+    assert discover(api, Wanted()).owner is None
+    served.put(path, {"metadata": {"labels": {"paddock.dev/cluster": "other"}}})
+    assert discover(api, Wanted()).owner == "other"
+
+
 def test_the_newest_api_that_is_served_is_taken(api: KubernetesApi, served: FakeApi) -> None:
     served.objects["/apis/kueue.x-k8s.io/v1beta1"] = {"resources": [{"kind": "LocalQueue"}]}
     served.objects["/apis/jobset.x-k8s.io/v1alpha2"] = {"resources": [{"kind": "JobSet"}]}

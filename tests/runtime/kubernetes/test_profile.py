@@ -110,6 +110,7 @@ def test_gpus_without_a_node_are_offered_as_the_settings_say() -> None:
     ("values", "changes", "said"),
     [
         ({}, {"namespace_phase": "Terminating"}, "namespace paddock is being deleted"),
+        ({}, {"owner": "other"}, "namespace paddock is that of cluster stack other"),
         ({}, {"nodes": None}, "nodes may not be listed"),
         ({}, {"nodes": ()}, "offers no GPU to runs: 0 nodes, none with GPUs"),
         ({}, {"nodes": (node(product="NVIDIA-L40S"),)}, "no known type: nvidia.com/gpu.product="),
