@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from tests.engine.sites import PADDOCK, ROOT, Site
 from tests.runtime.control.prime.client import Prime
@@ -91,6 +92,14 @@ def state_of(prime: Prime, run_id: str) -> str:
     said = prime("train", "get", run_id, "-o", "json")
     assert said.code == 0, said.out + said.err
     return json.loads(said.out)["run"]["status"]
+
+
+def read_run(prime: Prime, run_id: str) -> dict[str, Any]:
+    """Return a run as the API gives it: a start of the client takes a second of a core."""
+    headers = {"Authorization": f"Bearer {prime.token}"}
+    address = f"{prime.url}/api/v1/rft/runs/{run_id}"
+    with urllib.request.urlopen(urllib.request.Request(address, headers=headers), timeout=60) as it:
+        return json.loads(it.read())["run"]
 
 
 def dispatch(prime: Prime, toml: Path, *flags: str) -> str:

@@ -1,0 +1,194 @@
+"""`paddock serve` with a cluster of real pods: dispatched, read, stopped and torn down by `prime`.
+
+The runs are in a namespace of their own, since a server shows every run of the clusters it serves.
+"""
+
+import json
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from runtime.states import RunState, is_terminal
+from tests.cluster.run_files import small_demo
+from tests.cluster.runs import GPU, START_S, Runs, open_runs
+from tests.engine.sites import Result
+from tests.runtime.control.operating.served import Served, dispatch, read_run, serving, state_of
+from tests.runtime.control.prime.client import Prime, prime_program
+from tests.secret_search import files_with_value, has_value
+from tests.testbed.cluster import Testbed
+from tests.waiting import wait_for
+
+pytestmark = pytest.mark.cluster
+
+KEY, CANARY = "CANARY_TOKEN", "canary-5be0c2f7-value"
+ENV = "reverse-text"
+NUM_STEPS = 8
+CREDIT = "1000"
+LOOK_S = 0.2
+END_S = 900.0
+TEARDOWN_S = 600.0
+FILLED = ("configmaps", "jobs", "pods", "services", "events")
+"""What a value must not be in; it is in one Secret while the run lives."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Plane:
+    """A server of a lab, and a user of it with both clients."""
+
+    lab: Runs
+    served: Served
+    prime: Prime
+
+    def paddock(self, *words: str, **extra: str) -> Result:
+        """Run `paddock` as the user."""
+        key = {"PADDOCK_SERVER": self.served.url, "PADDOCK_API_KEY": self.prime.token}
+        return self.lab.site.paddock(*words, expect=0, **key, **extra)
+
+    def found(self, command: str, run_id: str) -> dict[str, Any]:
+        """Return what a command prints of a run as JSON, with paddock's own fields."""
+        return json.loads(self.paddock("train", command, run_id, "-o", "json").out)
+
+    def logs(self, run_id: str, *flags: str) -> list[str]:
+        """Return the lines that `prime train logs` prints."""
+        said = self.prime("train", "logs", run_id, "-n", "5000", "--raw", *flags)
+        assert said.code == 0, said.out + said.err
+        return said.out.splitlines()
+
+    def live_logs(self, run_id: str) -> tuple[list[str], list[str]]:
+        """Wait until orchestrator and env server of a run work, and return what they say."""
+
+        def found() -> tuple[list[str], list[str]] | None:
+            logs = self.logs(run_id), self.logs(run_id, "--env", ENV)
+            words = (" Step 1 ", "Serving reverse-text")
+            pairs = zip(words, logs, strict=True)
+            return logs if all(word in "\n".join(lines) for word, lines in pairs) else None
+
+        logs = wait_for(found, timeout_s=START_S)
+        assert logs is not None
+        return logs
+
+    def until(self, run_id: str, state: RunState, *, timeout_s: float) -> None:
+        """Wait until the server says a state; an end that is another one is an error."""
+
+        def is_there() -> bool:
+            time.sleep(LOOK_S)
+            seen = RunState(read_run(self.prime, run_id)["status"])
+            assert seen is state or not is_terminal(seen), self.words(run_id)
+            return seen is state
+
+        wait_for(is_there, timeout_s=timeout_s)
+
+    def until_torn_down(self, run_id: str) -> None:
+        """Wait until a run is captured and its stack is gone."""
+
+        def is_down() -> bool:
+            time.sleep(LOOK_S)
+            run = read_run(self.prime, run_id)
+            return (run["teardown"], run["capture"]) == ("done", "done")
+
+        wait_for(is_down, timeout_s=TEARDOWN_S)
+
+    def words(self, run_id: str) -> str:
+        """Return what is known of a run, for a failed assertion."""
+        return "".join([*self.served.lines[-40:], self.lab.words(run_id)])
+
+
+@pytest.fixture(scope="module")
+def plane(testbed: Testbed, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Plane]:
+    """Yield a server with its own home, backend and namespace, and a user."""
+    with (
+        open_runs(testbed, tmp_path_factory.mktemp("control-plane")) as lab,
+        serving(lab.site) as served,
+    ):
+        prime = served.client("ada", program=prime_program())
+        lab.site.paddock("wallet", "credit", "ada", CREDIT)
+        yield Plane(lab=lab, served=served, prime=prime)
+
+
+def write_toml(plane: Plane, name: str, *, max_steps: int) -> Path:
+    """Write the demo, made small."""
+    path = plane.lab.site.folder / name
+    path.write_text(small_demo(max_steps=max_steps))
+    return path
+
+
+def test_a_run_completes_and_reads_the_same_after_its_teardown(plane: Plane) -> None:
+    toml = write_toml(plane, "small.toml", max_steps=NUM_STEPS)
+    run_id = dispatch(plane.prime, toml, "--gpu-type", GPU)
+
+    plane.until(run_id, RunState.RUNNING, timeout_s=START_S)
+    live, live_env = plane.live_logs(run_id)
+    components = plane.prime("train", "components", run_id)
+    plane.until(run_id, RunState.COMPLETED, timeout_s=END_S)
+    plane.until_torn_down(run_id)
+
+    after = plane.logs(run_id)
+    assert after[: len(live)] == live
+    assert "Orchestrator finished" in after[-1]
+    assert plane.logs(run_id, "--env", ENV)[: len(live_env)] == live_env
+    assert ENV in components.out
+    rows = json.loads(plane.prime("train", "metrics", run_id).out)["metrics"]
+    assert {row["step"] for row in rows if "reward/mean" in row} == set(range(1, NUM_STEPS + 1))
+    nothing_is_left(plane, run_id, RunState.COMPLETED)
+
+
+def test_a_stopped_run_has_no_pods_and_its_secret_is_nowhere(plane: Plane) -> None:
+    lab = plane.lab
+    toml = write_toml(plane, "long.toml", max_steps=5000)
+    words = ("train", str(toml), "--gpu-type", GPU, "-e", KEY, "-o", "json")
+    run_id = json.loads(plane.paddock(*words, **{KEY: CANARY}).out)["run"]["runId"]
+
+    plane.until(run_id, RunState.RUNNING, timeout_s=START_S)
+    live, live_env = plane.live_logs(run_id)
+    assert state_of(plane.prime, run_id) == "RUNNING"
+    secrets = lab.testbed.get("secrets", "--namespace", lab.namespace)["items"]
+    holding = [one["metadata"]["name"] for one in secrets if has_canary(one)]
+    the_value_is_nowhere(plane)
+    stopped = plane.prime("train", "stop", run_id, "--force")
+    plane.until(run_id, RunState.STOPPED, timeout_s=END_S)
+    pods_at_stop = lab.pods(run_id)
+    plane.until_torn_down(run_id)
+
+    assert holding == [f"{run_id}-1-env"]
+    assert stopped.code == 0, stopped.out + stopped.err
+    assert pods_at_stop == []
+    assert plane.logs(run_id)[: len(live)] == live
+    assert plane.logs(run_id, "--env", ENV)[: len(live_env)] == live_env
+    nothing_is_left(plane, run_id, RunState.STOPPED)
+    the_value_is_nowhere(plane)
+
+
+def nothing_is_left(plane: Plane, run_id: str, state: RunState) -> None:
+    """See that a run holds nothing, is kept by its record, and has cost something."""
+    lab = plane.lab
+    assert lab.left(run_id) == []
+    assert lab.record(run_id).state is state
+    assert run_id not in lab.site.pulumi("stack", "ls").out
+    held = [one for one in lab.api.list("Pod") if one["status"].get("phase") == "Running"]
+    labels = [one["metadata"].get("labels", {}) for one in held]
+    assert [one for one in labels if "paddock.dev/run" in one] == [], "GPUs are held"
+    usage = plane.found("usage", run_id)
+    told = json.loads(plane.prime("train", "usage", run_id, "-o", "json").out)
+    assert usage["gpu_hours"] > 0
+    assert usage["total_cost_microusd"] > 0
+    assert told["total_cost_usd"] > 0
+
+
+def the_value_is_nowhere(plane: Plane) -> None:
+    """Look for the secret in database, state, captures, run directories, objects and logs."""
+    lab = plane.lab
+    assert files_with_value(lab.site.folder, CANARY) == []
+    assert files_with_value(lab.volume, CANARY) == []
+    assert not has_value("".join(plane.served.lines).encode(), CANARY)
+    for kind in FILLED:
+        found = lab.testbed.get(kind, "--namespace", lab.namespace)
+        assert not has_canary(found), kind
+
+
+def has_canary(document: object) -> bool:
+    """Tell whether an object has the value."""
+    return has_value(json.dumps(document).encode(), CANARY)
