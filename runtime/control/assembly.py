@@ -28,6 +28,7 @@ from runtime.control.readings import Usage
 from runtime.control.reconciler import Reconciler
 from runtime.control.requests import FeedbackNote
 from runtime.control.run_captures import StoreCapturer
+from runtime.control.run_origin import steps_in_cluster
 from runtime.control.run_places import ClusterPlaces
 from runtime.control.run_reads.reads import RunReads
 from runtime.control.run_sources import RunSources
@@ -136,7 +137,12 @@ def _services(parts: Parts) -> Services:
     return Services(
         accounts=StoredAccounts(store),
         runs=StoredRuns(store),
-        dispatcher=RunDispatcher(store=store, clusters=parts.clusters, **server),
+        dispatcher=RunDispatcher(
+            store=store,
+            clusters=parts.clusters,
+            first_steps=steps_in_cluster(parts.sources),
+            **server,
+        ),
         intents=StoredIntents(store=store, **server),
         reads=_reads(parts),
         catalog=ClusterCatalog(clusters=parts.clusters, rooms=parts.places.rooms),

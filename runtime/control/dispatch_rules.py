@@ -86,10 +86,9 @@ def unready_volume(name: str, status: str) -> RefusedError:
     return _refused("volume", f"volume {name} is {status}", "wait until it is ready", Code.VOLUME)
 
 
-def resume_not_served() -> RefusedError:
-    """Return the refusal of a run that begins with another run's checkpoint."""
-    message = "a new run from another run's checkpoint is not served"
-    return _refused("resumeFrom", message, "resume that run itself", "not_served")
+def bad_origin(message: str, fix: str) -> RefusedError:
+    """Return the refusal of a run that cannot start with the checkpoint that it names."""
+    return _refused("resumeFrom", message, fix, Code.RESUME_FROM)
 
 
 def _refused(field: str, message: str, fix: str, code: str) -> RefusedError:
@@ -98,7 +97,7 @@ def _refused(field: str, message: str, fix: str, code: str) -> RefusedError:
 
 def _no_cluster() -> Problem:
     return Problem(
-        message="no cluster is up here, or not the one of the volume",
+        message="no cluster is up here, or not the one of the volume or checkpoint",
         fix="ask the operators to bring its stack up",
         code=Code.CAPACITY,
     )

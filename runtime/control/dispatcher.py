@@ -20,21 +20,18 @@ from runtime.control.dispatch_rules import (
     choose,
     judge,
     limits_of,
-    no_volume,
-    resume_not_served,
-    unready_volume,
 )
 from runtime.control.known_clusters import VOLUME_PREFIX
 from runtime.control.operations import Operation, OperationKind, OperationState, Operator
 from runtime.control.places import Clusters
 from runtime.control.requests import CreateRun
+from runtime.control.run_origin import FirstSteps, RunOrigin, find_origin
 from runtime.control.store import (
     events,
     idempotency,
     operations,
     queue,
     runs,
-    volumes,
     wallets,
 )
 from runtime.control.store.leases import LostLeaseError
@@ -45,7 +42,6 @@ from runtime.control.values import (
     StoredRun,
     User,
     Volume,
-    VolumeStatus,
     wallet_id_of,
 )
 from runtime.control.worker import report_of
@@ -62,7 +58,8 @@ _UNSAID = "waits for its turn"
 class RunDispatcher:
     """Makes runs; `holder` is this server, and `server` returns the lease by which it lives.
 
-    Without `server` nothing fences what is begun: for tests.
+    Without `server` nothing fences what is begun: for tests. `first_steps` looks for checkpoints in
+    clusters; what lies on this machine is looked up without it.
     """
 
     store: Store
@@ -70,6 +67,7 @@ class RunDispatcher:
     operator: Operator
     holder: str
     server: Callable[[], Lease | None] | None = None
+    first_steps: FirstSteps = lambda run: None
 
     def create(self, user: User, request: CreateRun, idempotency_key: str | None) -> StoredRun:
         """Admit and store a run, fast; its stack follows.
@@ -82,17 +80,18 @@ class RunDispatcher:
             return earlier
         profiles = self.clusters.profiles()
         wanted.check_config(profiles.values())
-        volume = self._volume(wanted)
+        volume_name = wanted.load(is_lenient=True).dispatch.volume
         with self.store.read() as connection:
+            origin = find_origin(connection, user, request, volume_name)
             limits = _user_limits(connection, wanted)
         judged = [
-            self._judge(wanted, profile, volume=volume, limits=limits)
+            self._judge(wanted, profile, origin=origin, limits=limits)
             for name, profile in sorted(profiles.items())
-            if (volume is None or volume.cluster == name) and wanted.is_readable_for(profile)
+            if origin.allows(name) and wanted.is_readable_for(profile)
         ]
-        return self._store(wanted, choose(judged), volume)
+        return self._store(wanted, choose(judged), origin)
 
-    def _store(self, wanted: "_Wanted", choice: Choice, volume: Volume | None) -> StoredRun:
+    def _store(self, wanted: "_Wanted", choice: Choice, origin: RunOrigin) -> StoredRun:
         lease = self.server() if self.server is not None else None
         if self.server is not None and lease is None:
             raise LostLeaseError("this server's own lease has run out: it takes no runs meanwhile")
@@ -103,7 +102,7 @@ class RunDispatcher:
                     return _required(connection, first)
             number = queue.next_queue_number(connection)  # what is counted from here on holds
             check_user(choice.judged.plan, _user_limits(connection, wanted))
-            new = _new_run(wanted, choice, volume)
+            new = _new_run(wanted, choice, origin)
             run = runs.insert_run(connection, replace(new, queue_number=number))
             events.add_event(connection, run, "state", state=run.state, message=run.reason)
             cluster = choice.judged.profile.name
@@ -128,33 +127,20 @@ class RunDispatcher:
             run_id = idempotency.find_run_id(connection, wanted.request_key)
             return _required(connection, run_id) if run_id is not None else None
 
-    def _volume(self, wanted: "_Wanted") -> Volume | None:
-        """Return the volume that a run asks for; raises RefusedError where the user has it not."""
-        name = wanted.load(is_lenient=True).dispatch.volume
-        if name is None:
-            return None
-        owner = {"user_id": wanted.user.user_id, "team_id": wanted.request.team_id}
-        with self.store.read() as connection:
-            found = volumes.get_volume(connection, name, **owner)
-        if found is None:
-            raise no_volume(name)
-        if found.status is not VolumeStatus.RUNNING:
-            raise unready_volume(name, found.status)
-        return found
-
     def _judge(
         self,
         wanted: "_Wanted",
         profile: ClusterProfile,
         *,
-        volume: Volume | None,
+        origin: RunOrigin,
         limits: UserLimits,
     ) -> Judged:
         # the volumes of users are the store's, not those that a person has listed
         profile = profile.model_copy(update={"volumes": None})
         loaded = wanted.load(is_lenient=profile.allow_unknown_fields)
         plan = build_plan(loaded, run_id=wanted.run_id, profile=profile)
-        path = None
+        plan = replace(plan, resume_from=wanted.request.resume_from)
+        path, volume = None, origin.volume
         if volume is not None:
             path = self.clusters.volume_path(profile.name, volume_stack(volume))
             path = str(path or volume.claim_name)
@@ -165,6 +151,8 @@ class RunDispatcher:
             requested_environments=wanted.request.environments,
             secret_names=frozenset(wanted.request.secrets),
         )
+        if origin.source is not None and profile.target != "local":
+            snapshot = replace(snapshot, first_steps=self.first_steps(origin.source))
         return judge(plan, profile, snapshot, limits)
 
 
@@ -208,9 +196,7 @@ class _Wanted:
         return profile.allow_unknown_fields or False in self._loaded
 
     def check_config(self, profiles: Iterable[ClusterProfile]) -> None:
-        """Raise ConfigError for what no cluster would take, RefusedError for what is not served."""
-        if self.request.resume_from is not None:
-            raise resume_not_served()
+        """Raise ConfigError for what no cluster would take."""
         try:
             self._loaded[True] = self.load(is_lenient=False)  # nothing is unknown: they are equal
         except ConfigError:
@@ -242,14 +228,15 @@ def make_operation(run: StoredRun, cluster: str, control_plane_id: str) -> Opera
     )
 
 
-def _new_run(wanted: _Wanted, choice: Choice, volume: Volume | None) -> NewRun:
-    request = wanted.request
+def _new_run(wanted: _Wanted, choice: Choice, origin: RunOrigin) -> NewRun:
+    request, volume = wanted.request, origin.volume
     plan, profile = choice.judged.plan, choice.judged.profile
     loaded = wanted.load(is_lenient=profile.allow_unknown_fields)
     settings: dict[str, JsonValue] = {
         "imageTag": request.image_tag,
         "gpuType": request.gpu_type,
         "volume": volume_stack(volume) if volume is not None else None,
+        "resumeFrom": request.resume_from,
         "environments": list(request.environments) or None,
     }
     return NewRun(
@@ -264,7 +251,7 @@ def _new_run(wanted: _Wanted, choice: Choice, volume: Volume | None) -> NewRun:
         plan_json=plan_to_json(plan),
         settings={key: value for key, value in settings.items() if value is not None},
         secret_names=tuple(sorted(request.secrets)),
-        cluster=profile.name if choice.is_pinned or volume is not None else None,
+        cluster=profile.name if choice.is_pinned or origin.is_bound else None,
         gpu_type=loaded.dispatch.gpu_type,
         num_gpus=plan.num_gpus,
         max_steps=plan.max_steps,

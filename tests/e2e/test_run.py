@@ -95,6 +95,29 @@ def test_a_resumed_run_goes_on_from_its_last_checkpoint(desk: Desk) -> None:
     assert (record.state, record.attempt) == (RunState.COMPLETED, 2)
 
 
+def test_a_second_run_starts_with_the_checkpoint_of_the_first(desk: Desk) -> None:
+    ckpt = "\n[ckpt]\ninterval = 1\n"
+    start(desk, "first-run", example(max_steps="2", max_completion_tokens="16") + ckpt)
+    assert desk.paddock("wait", "first-run", "--destroy").returncode == 0
+    longer = example(max_steps="3", max_completion_tokens="16") + ckpt
+
+    again = desk.write("again.toml", example(max_steps="2") + ckpt)
+    named = desk.paddock("stack", "new", "again-run", again, "--resume-from", "first-run")
+    refused = desk.pulumi("preview", "-s", "again-run")
+    start(desk, "second-run", longer, "--resume-from", "first-run")
+    waited = desk.paddock("wait", "second-run", "--destroy")
+
+    assert named.returncode == 0, named.stderr
+    assert refused.returncode != 0
+    assert "raise max_steps" in refused.stdout + refused.stderr
+    assert waited.returncode == 0, waited.stdout + waited.stderr
+    second = desk.locate("second-run").directory
+    rows = [json.loads(line) for line in second.metrics.read_text().splitlines()]
+    assert [row["step"] for row in rows if "loss/mean" in row] == [3]
+    assert checkpoint_steps(second.checkpoints) == [2, 3]
+    assert checkpoint_steps(desk.locate("first-run").directory.checkpoints) == [1, 2]
+
+
 def test_a_run_loads_its_model_from_a_volume_and_leaves_its_checkpoints_there(
     desk: Desk, tmp_path: Path
 ) -> None:

@@ -50,7 +50,8 @@ def train(
         typer.Option("--environment", help="package that the run installs at start"),
     ] = None,
     resume_from: Annotated[
-        str | None, typer.Option(help="begin from the last checkpoint of this run")
+        str | None,
+        typer.Option(metavar="RUN[:STEP]", help="start with the checkpoint of another run"),
     ] = None,
     max_spend: Annotated[
         str | None,

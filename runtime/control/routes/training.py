@@ -46,7 +46,8 @@ def create(
         message = "Idempotency-Key: 1 to 128 letters, digits, dots, colons, dashes or underscores"
         raise RefusedError([Problem(message=message)])
     request = body.to_request(caller.team_for(body.team_id))
-    if request.resume_from is not None and not find_run(request.resume_from, caller, services):
+    source_id, _, _ = (request.resume_from or "").partition(":")
+    if request.resume_from is not None and not find_run(source_id, caller, services):
         raise RefusedError([Problem(loc=("resumeFrom",), message=RUN_NOT_FOUND)])
     return DispatchedRun.of(services.dispatcher.create(caller.user, request, idempotency_key))
 

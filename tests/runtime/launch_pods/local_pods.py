@@ -9,7 +9,7 @@ import shutil
 import subprocess
 import sys
 import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -121,11 +121,22 @@ def hub_cache(folder: Path, name: str, model: Path) -> None:
 
 
 def make_pods(
-    path: Path, text: str, patch: pytest.MonkeyPatch, *, processes: int | None = None
+    path: Path,
+    text: str,
+    patch: pytest.MonkeyPatch,
+    *,
+    processes: int | None = None,
+    other: Path | None = None,
 ) -> LocalPods:
-    """Write what the ConfigMap of a run holds, with loopback addresses."""
+    """Write what the ConfigMap of a run holds, with loopback addresses.
+
+    The run starts with the last checkpoint of the run directory `other`, where one is given.
+    """
     loaded: LoadedConfig = load_config(text)
     plan = build_plan(loaded, run_id="run-one")
+    if other is not None:
+        plan = replace(plan, resume_from="run-before")
+        patch.setattr(pod_layout, "OTHER_RUN_DIR", str(other))
     components = build_components(plan)
 
     def loopback(plan: RunPlan, components: tuple[Component, ...]) -> AddressBook:

@@ -69,6 +69,29 @@ def test_the_demo_completes_in_pods(
     assert "weights go by files, not by nccl" in run.output("run-orchestrator-0-0")
 
 
+def test_a_run_in_pods_starts_with_the_checkpoint_of_another(
+    tmp_path: Path, made: list[LocalPods], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "before").mkdir()
+    (tmp_path / "before/hf").symlink_to(tmp_path / "hf")
+    text = demo().replace("max_steps = 2", "max_steps = 1")
+    before = make_pods(tmp_path / "before", text, monkeypatch)
+    made.append(before)
+    assert set(before.all("prepare", timeout_s=PREPARE_S).values()) == {0}, before.tails()
+    assert set(before.all("run", timeout_s=RUN_S).values()) == {0}, before.tails()
+
+    run = make_pods(tmp_path, demo(), monkeypatch, other=before.run_dir)
+    made.append(run)
+    prepared = run.all("prepare", timeout_s=PREPARE_S)
+    assert set(prepared.values()) == {0}, run.tails()
+    ended = run.all("run", timeout_s=RUN_S)
+
+    assert set(ended.values()) == {0}, run.tails()
+    assert "starting with step 1 of run-before" in run.output("prepare-orchestrator-0-0")
+    assert [row["step"] for row in run.rows("metrics-trainer.jsonl")] == [2]
+    assert [row["step"] for row in run.rows("metrics.jsonl") if "reward/mean" in row] == [2]
+
+
 def test_several_nodes_complete_with_one_process_each(
     tmp_path: Path, made: list[LocalPods], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -215,10 +215,3 @@ def test_a_server_whose_lease_has_run_out_takes_no_run(dispatching: Dispatching)
         dispatcher.create(dispatching.user(), request(config()), None)
 
     assert all_runs(dispatching) == ()
-
-
-def test_a_checkpoint_of_another_run_is_refused_not_ignored(dispatching: Dispatching) -> None:
-    wanted = replace(request(config()), resume_from="run-before")
-
-    with pytest.raises(RefusedError, match="is not served"):
-        dispatching.dispatcher.create(dispatching.user(), wanted, None)
