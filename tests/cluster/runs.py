@@ -48,7 +48,12 @@ def offers() -> list[dict[str, Any]]:
     common = {"price_usd_per_hour": 1.0, "node_selector": {"kubernetes.io/hostname": NODE}}
     return [
         {**common, **_shape(GPU, cpus=4.0, memory_gib=5.0)},
-        {**common, **_shape(NODES_GPU, cpus=0.4, memory_gib=4.0)},
+        {
+            **common,
+            **_shape(NODES_GPU, cpus=0.4, memory_gib=4.0),
+            "rdma_resource": "rdma/ib",
+            "rdma_per_node": 8,
+        },
         {**common, **_shape(SMALL_GPU, cpus=4.0, memory_gib=0.25)},
         {
             **_shape(POOL_GPU, cpus=4.0, memory_gib=5.0),
@@ -252,6 +257,7 @@ def open_runs(testbed: Testbed, folder: Path) -> Iterator[Runs]:
         files_pod(Lab(site=site, testbed=testbed, namespace=namespace))
         yield made
         api.close()
+        site.pulumi("destroy", "-s", STACK)
     finally:
         site.kill_everything()
         testbed.kubectl("delete", "jobs", "--all", "--wait=false", "--namespace", namespace)
