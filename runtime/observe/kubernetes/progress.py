@@ -11,6 +11,9 @@ from runtime.states import RunState
 
 Progress = tuple[RunState, str]
 
+_NODES = "nodes are available"
+"""In the scheduler's words for why a pod fits on no node."""
+
 
 def progress_of(facts: RunFacts, run: LaunchedRun) -> Progress | None:
     """Return (state, what is waited for); None where nothing of the run is there yet."""
@@ -47,7 +50,8 @@ def _in_queue(facts: RunFacts) -> Progress | None:
 
 
 def _waiting(pods: list[PodFact], num_pods: int, run: LaunchedRun) -> str:
-    told = next((pod for pod in pods if pod.schedule_message), pods[0])
+    # of a gang one pod has the reason, all others only that there are too few of them
+    told = max(pods, key=lambda pod: (_NODES in pod.schedule_message, bool(pod.schedule_message)))
     words = told.schedule_message or "the scheduler has not looked at it yet"
     return f"{len(pods)} of {num_pods} pods wait for a node; {run.pod(told.key).component}: {words}"
 

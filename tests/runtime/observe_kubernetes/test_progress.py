@@ -18,6 +18,10 @@ BACK_OFF = ContainerFact(
 HOMELESS = pod(
     TRAINER, WAITING, is_scheduled=False, node="", schedule_message="0/4 nodes are available"
 )
+GANG = pod(
+    "inference-0-0", WAITING, is_scheduled=False, node="",
+    schedule_message="minCount (4) cannot be satisfied: 0 scheduled, 3 remaining",
+)  # fmt: skip
 
 
 @pytest.mark.parametrize(
@@ -26,6 +30,7 @@ HOMELESS = pod(
         (facts(), "RUNNING", ""),
         (facts(DONE), "RUNNING", ""),
         (facts(HOMELESS), "PENDING", "1 of 5 pods wait for a node; trainer-0: 0/4 nodes"),
+        (facts(GANG, HOMELESS), "PENDING", "2 of 5 pods wait for a node; trainer-0: 0/4 nodes"),
         (facts(without=TRAINER), "PENDING", "4 of 5 pods are made"),
         (
             facts(without=TRAINER, jobs=(job(TRAINER, trouble="exceeded quota: gpus"),)),
