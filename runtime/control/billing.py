@@ -141,10 +141,13 @@ class StoredUsage:
         with self.store.read() as tx:
             intervals = usage.list_intervals(tx, run.run_id)
             now = read_clock(tx)
+        cost = usage.cost_microusd(intervals, now)
+        tokens = self._num_trained_tokens(run)
         return Usage(
-            training=TokenCount(input_tokens=self._num_trained_tokens(run)),
+            # GPU time has no price a token: all of it is training's, so that the rows add up
+            training=TokenCount(input_tokens=tokens, cost_microusd=cost),
             gpu_microseconds=sum(usage.gpu_microseconds(one, now) for one in intervals),
-            cost_microusd=usage.cost_microusd(intervals, now),
+            cost_microusd=cost,
             num_intervals=len(intervals),
         )
 

@@ -152,6 +152,7 @@ def test_usage_is_what_two_slots_cost(finished: Finished) -> None:
     rows = finished.prime_json("metrics")["metrics"]
     lived = (moment(run["completed_at"]) - moment(run["created_at"])).total_seconds()
 
+    assert usage["training"]["cost_usd"] == usage["total_cost_usd"]
     assert 0 < usage["total_cost_usd"] <= 2 * lived * float(PRICE) / 3600
     assert usage["training"]["tokens"] == sum(int(row.get("batch/tokens", 0)) for row in rows) > 0
     assert f"${usage['total_cost_usd']:.2f}" in finished.prime_train("usage").out

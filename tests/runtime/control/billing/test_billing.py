@@ -164,3 +164,4 @@ def test_usage_is_of_all_attempts_and_exact(
     assert found.cost_microusd == 2 * PRICE
     assert found.num_intervals == 2
     assert found.training.input_tokens == num_tokens
+    assert found.training.cost_microusd == found.cost_microusd
