@@ -60,11 +60,15 @@ def a_changed_rate_is_refused(runs: Runs, run_id: str) -> None:
 
 def a_deleted_pod_ends_its_run_alone(runs: Runs, run_id: str, *, survivor: str) -> None:
     name = runs.pod(run_id, "inference")
-    runs.api.delete("Pod", name)
+    with runs.site.start("paddock", "wait", run_id) as waiting:
+        said = waiting.stderr
+        assert said is not None
+        # one that looks only later sees no pod, and a Job that failed
+        wait_for(lambda: "RUNNING" in said.readline())
+        runs.api.delete("Pod", name)
+        out, err = waiting.communicate(timeout=300)
 
-    waited = runs.wait(run_id, timeout_s=300)
-
-    assert waited.code == 1, waited.text
+    assert waiting.returncode == 1, out + err
     reason = runs.record(run_id).reason
     assert reason == f"inference-0 (pod {name} on n0) was deleted"
     wait_for(lambda: runs.is_released(run_id), timeout_s=120)
