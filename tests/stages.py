@@ -85,8 +85,7 @@ STAGES = (
 )
 # Lanes of a wave run side by side, one a core; later waves need the machine for themselves.
 WAVES = (
-    (("lint", "unit", "tools"), ("engine",)),
-    (("control",),),
+    (("lint", "unit", "tools"), ("engine", "control")),
     (("embedded",),),
     (("crash",),),
     (("e2e",),),
