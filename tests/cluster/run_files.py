@@ -24,6 +24,15 @@ def small_demo(*, max_steps: int, lr: str = "5e-5", interval: int = 50) -> str:
     return _changed(demo(), changes)
 
 
+def endless_demo(*, lr: str = "5e-9") -> str:
+    """Return a small demo that goes on until somebody ends it.
+
+    It learns next to nothing: one that reaches every reward ends by itself, in three minutes, for
+    want of a sample with an advantage.
+    """
+    return small_demo(max_steps=5000, lr=lr)
+
+
 def multi_node() -> str:
     """Return the multi-node example at two small steps; deployment, ep, tp, broadcast as it is."""
     changes = {

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from runtime.states import RunState, is_terminal
-from tests.cluster.run_files import small_demo
+from tests.cluster.run_files import endless_demo, small_demo
 from tests.cluster.runs import GPU, START_S, Runs, open_runs
 from tests.engine.sites import Result
 from tests.runtime.control.operating.served import Served, dispatch, read_run, serving, state_of
@@ -109,15 +109,15 @@ def plane(testbed: Testbed, tmp_path_factory: pytest.TempPathFactory) -> Iterato
         yield Plane(lab=lab, served=served, prime=prime)
 
 
-def write_toml(plane: Plane, name: str, *, max_steps: int) -> Path:
-    """Write the demo, made small."""
+def write_toml(plane: Plane, name: str, text: str) -> Path:
+    """Write a run's TOML."""
     path = plane.lab.site.folder / name
-    path.write_text(small_demo(max_steps=max_steps))
+    path.write_text(text)
     return path
 
 
 def test_a_run_completes_and_reads_the_same_after_its_teardown(plane: Plane) -> None:
-    toml = write_toml(plane, "small.toml", max_steps=NUM_STEPS)
+    toml = write_toml(plane, "small.toml", small_demo(max_steps=NUM_STEPS))
     run_id = dispatch(plane.prime, toml, "--gpu-type", GPU)
 
     plane.until(run_id, RunState.RUNNING, timeout_s=START_S)
@@ -138,7 +138,7 @@ def test_a_run_completes_and_reads_the_same_after_its_teardown(plane: Plane) -> 
 
 def test_a_stopped_run_has_no_pods_and_its_secret_is_nowhere(plane: Plane) -> None:
     lab = plane.lab
-    toml = write_toml(plane, "long.toml", max_steps=5000)
+    toml = write_toml(plane, "long.toml", endless_demo())
     words = ("train", str(toml), "--gpu-type", GPU, "-e", KEY, "-o", "json")
     run_id = json.loads(plane.paddock(*words, **{KEY: CANARY}).out)["run"]["runId"]
 

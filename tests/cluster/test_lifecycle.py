@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from runtime.states import RunState
-from tests.cluster.run_files import small_demo
+from tests.cluster.run_files import endless_demo
 from tests.cluster.runs import Runs
 from tests.waiting import wait_for
 
@@ -18,7 +18,7 @@ ONE, TWO = "run-one", "run-two"
 
 def test_two_live_runs_do_not_see_each_other_and_end_apart(runs: Runs) -> None:
     for run_id in (ONE, TWO):
-        runs.up(run_id, small_demo(max_steps=5000))
+        runs.up(run_id, endless_demo())
     for run_id in (ONE, TWO):
         runs.until_step(run_id, 1, timeout_s=600)
 
@@ -45,12 +45,12 @@ def endpoints(runs: Runs, run_id: str) -> set[str]:
 
 def a_changed_rate_is_refused(runs: Runs, run_id: str) -> None:
     before = runs.uids(run_id)
-    runs.write(run_id, small_demo(max_steps=5000, lr="7.25e-4"))
+    runs.write(run_id, endless_demo(lr="7.25e-4"))
     for command in ("preview", "up"):
         result = runs.site.pulumi(command, "-s", run_id, expect=None)
         assert result.code != 0
         assert "its config was changed: trainer.optim.lr. Nothing was touched" in result.text
-    runs.write(run_id, small_demo(max_steps=5000))
+    runs.write(run_id, endless_demo())
     runs.site.pulumi("up", "-s", run_id)
 
     assert runs.uids(run_id) == before
@@ -88,7 +88,7 @@ def a_stopped_run_has_no_pods(runs: Runs, run_id: str) -> None:
 
 def test_destroy_ends_the_pods_of_an_up_that_was_killed(runs: Runs) -> None:
     run_id = "run-cut"
-    runs.new(run_id, small_demo(max_steps=5000))
+    runs.new(run_id, endless_demo())
     command = ("pulumi", "up", "-s", run_id, "--yes", "--skip-preview")
     with runs.site.start(*command) as engine:
         wait_for(lambda: bool(runs.pods(run_id)), timeout_s=120)

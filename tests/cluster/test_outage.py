@@ -7,7 +7,7 @@ from contextlib import contextmanager
 import pytest
 
 from runtime.states import RunState, Teardown
-from tests.cluster.run_files import small_demo
+from tests.cluster.run_files import endless_demo, small_demo
 from tests.cluster.runs import Runs
 from tests.waiting import wait_for
 
@@ -50,8 +50,8 @@ def test_a_run_that_ends_while_the_api_is_away_is_seen_to_have_completed(runs: R
 @pytest.mark.long
 def test_five_minutes_without_the_api_lose_nothing(runs: Runs) -> None:
     run_id, other = "run-long", "run-left"
-    runs.up(run_id, small_demo(max_steps=5000))
-    runs.up(other, small_demo(max_steps=5000))
+    runs.up(run_id, endless_demo())
+    runs.up(other, endless_demo())
     runs.until_step(run_id, 1)
     runs.until_step(other, 1)
     before = runs.uids(run_id)
