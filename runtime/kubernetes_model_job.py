@@ -11,6 +11,7 @@ from typing import Any
 
 from runtime import naming, pod_layout
 from runtime.cluster import ClusterProfile, KubernetesOffer
+from runtime.kubernetes_job_secret import job_secret
 
 Manifest = dict[str, Any]  # Any: a Kubernetes object
 
@@ -61,18 +62,7 @@ def model_job(name: str, request: ModelRequest, profile: ClusterProfile) -> Mani
 
 def token_secret(job: Manifest, token: str) -> Manifest:
     """Return the Secret with the hub's token, owned by a Job that was created."""
-    metadata = job["metadata"]
-    owner = {"apiVersion": "batch/v1", "kind": "Job", "name": metadata["name"]}
-    return {
-        "apiVersion": "v1",
-        "kind": "Secret",
-        "metadata": {
-            "name": metadata["name"],
-            "labels": metadata.get("labels", {}),
-            "ownerReferences": [{**owner, "uid": metadata["uid"]}],
-        },
-        "stringData": {_TOKEN: token},
-    }
+    return job_secret(job, {_TOKEN: token})
 
 
 def _pod(name: str, request: ModelRequest, profile: ClusterProfile) -> Manifest:

@@ -17,6 +17,7 @@ from runtime import naming
 from runtime.cluster import FilesOffer, KubernetesOffer
 from runtime.errors import StackError
 from runtime.kubernetes_api import KubernetesApi, Manifest, UnreachableError
+from runtime.kubernetes_job_secret import job_secret
 from runtime.launch.volume_task import ROOT, UPLOAD_URL
 
 _PROGRAM = "volume_task.py"
@@ -53,7 +54,7 @@ def run_volume_task(api: KubernetesApi, offer: KubernetesOffer, task: VolumeTask
     job = api.create("Job", volume_job(name, task, offer, like=_files_pod(api, offer)))
     try:
         if task.url is not None:
-            api.create("Secret", _secret(job, task.url))
+            api.create("Secret", job_secret(job, {UPLOAD_URL: task.url}))
         return _outcome(_ended_pod(api, name))
     finally:
         # what cannot be removed now goes with the Job, which goes by itself
@@ -108,21 +109,6 @@ def volume_job(name: str, task: VolumeTask, offer: KubernetesOffer, *, like: Man
             "activeDeadlineSeconds": _LIMIT_S,
             "template": {"metadata": {"labels": labels}, "spec": pod},
         },
-    }
-
-
-def _secret(job: Manifest, url: str) -> Manifest:
-    metadata = job["metadata"]
-    owner = {"apiVersion": "batch/v1", "kind": "Job", "name": metadata["name"]}
-    return {
-        "apiVersion": "v1",
-        "kind": "Secret",
-        "metadata": {
-            "name": metadata["name"],
-            "labels": metadata.get("labels", {}),
-            "ownerReferences": [{**owner, "uid": metadata["uid"]}],
-        },
-        "stringData": {UPLOAD_URL: url},
     }
 
 
