@@ -30,7 +30,7 @@ READY = ".ready"  # as in wrapper.py
 PREPARED = ".prepared-"
 ORCHESTRATOR = "orchestrator"
 
-READY_TIMEOUT_S = 1800.0
+READY_TIMEOUT_S = 1800.0  # for pods that have GPUs, as the next one
 PEERS_TIMEOUT_S = 3600.0
 POLL_S = 0.5
 SAY_EVERY_S = 30.0
@@ -130,16 +130,16 @@ def listed(folder: Path) -> "list[Path]":
 def wait_for_peers(pod: Pod, sleep: "Callable[[float], None]") -> "tuple[str, str]":
     """Wait for the run directory and the other pods; return how and why in vain, "" where not.
 
-    Components give each other ten minutes at their start (torch's rendezvous, an env server), and
-    a pull of the image may take longer than that on one node than on another.
+    Components give each other ten minutes at their start, and a pull of the image may take longer
+    on one node than on another. A pod gives its GPUs back in the end; without any it just waits.
     """
     start = said = time.monotonic()
     failed_since: dict[str, float] = {}
     while awaited := missing_peers(pod):
         now = time.monotonic()
         limit = PEERS_TIMEOUT_S if is_ready(pod) else READY_TIMEOUT_S
-        if now - start > limit:
-            return "failed", f"{awaited} did not start within {limit:g} s of this pod: scheduled?"
+        if pod.entry["num_gpus"] and now - start > limit:
+            return "failed", f"{awaited} did not start within {limit:g} s: it gives its GPUs back"
         failed = failures(pod.status_folder)
         failed_since = {line: failed_since.get(line, now) for line in failed}
         for line, since in failed_since.items():

@@ -126,6 +126,7 @@ def _pod(component: Component, site: Site, plan: RunPlan) -> Json:
         "config": None if is_router else config_file(component),
         "split": role.split,
         "source": role.source,
+        "num_gpus": component.num_gpus,
         "commands": [
             {"argv": list(command.argv), "env": {**_shared_wandb(role.role, plan), **command.env}}
             for command in commands

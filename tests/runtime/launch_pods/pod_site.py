@@ -19,9 +19,10 @@ Json = dict[str, Any]
 
 def document(run_dir: Path, **changes: object) -> Json:
     entry = {"log": "x.log", "config": None, "commands": [], "files": {}}
+    parts = (("orchestrator", "orchestrator", 0), ("trainer", "trainer-0", 1))
     pods = {
-        f"{group}-0-0": {"component": component, **entry}
-        for group, component in (("orchestrator", "orchestrator"), ("trainer", "trainer-0"))
+        f"{group}-0-0": {"component": component, "num_gpus": num_gpus, **entry}
+        for group, component, num_gpus in parts
     }
     return {
         "run_dir": str(run_dir),

@@ -34,6 +34,8 @@ def test_every_pod_has_a_command_and_the_document_is_json(name: str) -> None:
     assert json.loads(json.dumps(found)) == found
     assert len(found["pods"]) == counts["pods"]
     assert all(pod["commands"] for pod in found["pods"].values())
+    for pod in found["pods"].values():
+        assert bool(pod["num_gpus"]) == (pod["role"] in {"trainer", "inference"})
     assert found["wiring"]["inference_world_size"] == counts["inference"]
     assert len(found["wiring"]["admin_urls"]) == counts["engines"]
 

@@ -117,9 +117,11 @@ def test_a_failure_that_its_pod_takes_back_ends_nobody(
     assert pod_entry.wait_for_peers(pod, sleep) == ("", "")
 
 
-def test_pods_that_never_come_are_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_pod_with_gpus_gives_them_back_and_names_for_whom_it_waited(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     site = Site(tmp_path)
-    pod = site.pod(monkeypatch, "orchestrator")
+    pod = site.pod(monkeypatch, "trainer")
     site.status.mkdir(parents=True)
     (site.status / pod_entry.READY).touch()
     monkeypatch.setattr(pod_entry, "PEERS_TIMEOUT_S", 0.0)
@@ -127,7 +129,26 @@ def test_pods_that_never_come_are_named(tmp_path: Path, monkeypatch: pytest.Monk
     outcome, reason = pod_entry.wait_for_peers(pod, lambda seconds: None)
 
     assert outcome == "failed"
-    assert "pod(s) trainer-0-0 did not start" in reason
+    assert reason == "pod(s) orchestrator-0-0 did not start within 0 s: it gives its GPUs back"
+
+
+def test_a_pod_without_gpus_waits_for_as_long_as_there_is_no_node(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    site = Site(tmp_path)
+    pod = site.pod(monkeypatch, "orchestrator")
+    site.status.mkdir(parents=True)
+    (site.status / pod_entry.READY).touch()
+    monkeypatch.setattr(pod_entry, "PEERS_TIMEOUT_S", 0.0)
+    pauses = []
+
+    def sleep(seconds: float) -> None:
+        pauses.append(seconds)
+        if len(pauses) == 3:
+            (site.status / f"{pod_entry.PREPARED}trainer-0-0").touch()
+
+    assert pod_entry.wait_for_peers(pod, sleep) == ("", "")
+    assert len(pauses) == 3
 
 
 def test_waiting_ends_at_once_on_sigterm(tmp_path: Path) -> None:
