@@ -11,9 +11,9 @@ from dataclasses import dataclass
 
 from sqlalchemy import Connection
 
-from runtime import gpus
 from runtime.control.captures import Capturer
 from runtime.control.metering import close_intervals
+from runtime.control.operation_settings import changed_settings, made_settings
 from runtime.control.operations import (
     Operation,
     OperationBusyError,
@@ -131,15 +131,7 @@ class Acts:
     def _start(self, kind: OperationKind, subject: Subject) -> bool:
         """Write that an operation begins, and begin it; a crash in between is recovered from."""
         at = subject.at
-        operation = Operation(
-            operation_id=new_run_id(),
-            kind=kind,
-            run_id=at.run.run_id,
-            attempt=at.run.attempt,
-            cluster=at.run.cluster or "",
-            lease=subject.fence,
-            settings=_settings(at.run, kind),
-        )
+        operation = self._operation(kind, subject)
         changes: dict[str, object] = {}
         if kind is OperationKind.DESTROY and at.run.teardown is Teardown.NONE:
             changes["teardown"] = Teardown.RUNNING
@@ -158,6 +150,24 @@ class Acts:
         except OperationBusyError as error:
             self._not_started(operation, error)
         return True
+
+    def _operation(self, kind: OperationKind, subject: Subject) -> Operation:
+        run, newest = subject.at.run, subject.at.newest
+        # that of a run in the queue is where its stack was made for
+        cluster = run.cluster or (newest.cluster if newest is not None else "")
+        if kind is OperationKind.MAKE:
+            settings = made_settings(run, cluster, self.store.control_plane_id)
+        else:
+            settings = changed_settings(run, kind)
+        return Operation(
+            operation_id=new_run_id(),
+            kind=kind,
+            run_id=run.run_id,
+            attempt=run.attempt,
+            cluster=cluster,
+            lease=subject.fence,
+            settings=settings,
+        )
 
     def _not_started(self, operation: Operation, error: OperationBusyError) -> None:
         report = OperationReport(
@@ -274,17 +284,3 @@ class Acts:
         return runs.compare_and_set(
             connection, run.run_id, run.version, fence=subject.fence, **changes
         )
-
-
-def _settings(run: StoredRun, kind: OperationKind) -> dict[str, str | int]:
-    """Return the settings of the stack that a promotion or a new attempt has changed."""
-    if kind not in {OperationKind.UP, OperationKind.RESUME}:
-        return {}
-    changed: dict[str, str | int] = {"cluster": run.cluster or ""}
-    if run.gpu_type not in {None, gpus.CPU_SLOT}:
-        changed["gpuType"] = str(run.gpu_type)
-    if run.settings.get("imageTag"):
-        changed["imageTag"] = str(run.settings["imageTag"])
-    if kind is OperationKind.RESUME:
-        changed["attempt"] = run.attempt
-    return changed

@@ -22,6 +22,7 @@ from runtime.control.dispatch_rules import (
     limits_of,
 )
 from runtime.control.known_clusters import VOLUME_PREFIX
+from runtime.control.operation_settings import made_settings
 from runtime.control.operations import Operation, OperationKind, OperationState, Operator
 from runtime.control.places import Clusters
 from runtime.control.requests import CreateRun
@@ -212,19 +213,13 @@ def volume_stack(volume: Volume) -> str:
 
 def make_operation(run: StoredRun, cluster: str, control_plane_id: str) -> Operation:
     """Return the operation that makes a run's stack for a cluster; without its secrets."""
-    settings: dict[str, JsonValue] = {
-        **run.settings,
-        "configText": run.config_text,
-        "cluster": cluster,
-        "controlPlane": control_plane_id,
-    }
     return Operation(
         operation_id=new_run_id(),
         kind=OperationKind.MAKE,
         run_id=run.run_id,
         attempt=run.attempt,
         cluster=cluster,
-        settings=settings,
+        settings=made_settings(run, cluster, control_plane_id),
     )
 
 

@@ -69,6 +69,8 @@ class Promotions:
             if newest.state is OperationState.FAILED:
                 return None
             is_ready = newest.state is OperationState.DONE
+        elif newest is not None and newest.recovers in MAKING:  # its stack is still to be made
+            is_ready = False
         return QueuedRun(
             run_id=run.run_id,
             parts=self._parts_of(run),

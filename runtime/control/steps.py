@@ -6,6 +6,7 @@ what is decided. The end of a run is `runtime.control.last_steps`. A queued run 
 """
 
 from runtime.control import last_steps
+from runtime.control.failures import CUT_OFF
 from runtime.control.operations import (
     CAPACITY,
     ENGINE_ALIVE,
@@ -33,7 +34,7 @@ PAUSE_LIMIT_S = 600.0
 """How long a pause waits for a new checkpoint before it goes back to the one before."""
 
 MAX_UPS = 3
-"""How often in a row an `up` is tried that failed by something that may pass."""
+"""How often in a row an `up` or a MAKE is tried that failed by something that may pass."""
 
 MISSING_S = 120.0
 """How long after an `up` a cluster may show nothing of the run."""
@@ -79,7 +80,7 @@ def _run(at: Situation) -> Step:
         return _recovered(at, operation)
     if operation.kind in MAKING:
         if operation.state is OperationState.FAILED:
-            return Advance(state=RunState.FAILED, reason=operation.message)
+            return _failed_make(at, operation)
         return Nothing() if at.is_busy or not at.is_promoted else at.start_up()
     if operation.kind in STARTING and operation.state is OperationState.FAILED:
         return _failed_up(at, operation)
@@ -100,13 +101,22 @@ def _unmade(at: Situation) -> Step:
 
 def _recovered(at: Situation, operation: StoredOperation) -> Step:
     """Go on after a crash: what was under way is done again, but for secrets, which are gone."""
+    if operation.recovers is OperationKind.MAKE and not at.run.secret_names:
+        return Start(kind=OperationKind.MAKE)
     if operation.recovers in MAKING:
-        what = "stored the run's secrets" if at.run.secret_names else "made the run's stack"
-        return Advance(
-            state=RunState.FAILED, reason=f"the server ended while it {what}: dispatch it again"
-        )
+        reason = "the server ended while it stored the run's secrets: dispatch it again"
+        return Advance(state=RunState.FAILED, reason=reason)
     ended = _observed_end(at)
     return ended or (at.start_up() if at.is_promoted else Nothing())
+
+
+def _failed_make(at: Situation, operation: StoredOperation) -> Step:
+    """Make a stack again that was cut off; secrets went with the operation, so not with any."""
+    may_pass = operation.is_retryable or operation.code in CUT_OFF
+    is_whole = operation.kind is OperationKind.MAKE and not at.run.secret_names
+    if may_pass and is_whole and operation.num_tries < MAX_UPS:
+        return at.again(operation.kind)
+    return Advance(state=RunState.FAILED, reason=operation.message)
 
 
 def _failed_up(at: Situation, operation: StoredOperation) -> Step:

@@ -93,6 +93,7 @@ def report_of(operation: Operation, state: OperationState) -> OperationReport:
 def _make(project: Project, operation: Operation) -> None:
     stack = operation.run_id
     if stack in stacks.list_stacks(project):  # an earlier try was cut off; it holds nothing yet
+        stacks.break_lock(project, stack, _say)
         stacks.remove_stack(project, stack)
     settings = _with_attempt(operation)
     new_run_stack(project, stack, settings, secrets=operation.secrets)

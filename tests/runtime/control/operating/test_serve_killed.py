@@ -3,7 +3,6 @@
 import os
 import signal
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
@@ -80,12 +79,12 @@ def test_the_next_server_goes_on(site: Site, *, is_worker_killed: bool) -> None:
     site.assert_nothing_left()
 
 
-def test_a_run_whose_secrets_died_with_the_server_is_failed(site: Site, tmp_path: Path) -> None:
+def killed_in_make(site: Site, user: str, *flags: str) -> tuple[Prime, str, bool]:
+    """Dispatch a run, kill server and worker; return client, run, whether the MAKE was cut off."""
     folder = site.home / "projects"
-    before = set(folder.iterdir())
     with serving(site) as served:
-        first = served.client("lost", program=prime_program())
-        run_id = dispatch(first, site.write_toml("lost", "long"), "-e", "WANDB_API_KEY=known")
+        first = served.client(user, program=prime_program())
+        run_id = dispatch(first, site.write_toml("lost", "long"), *flags)
 
         def worker() -> ProcessId | None:
             found = RunFolder(path=folder / run_id, run_id=run_id).read()
@@ -98,9 +97,17 @@ def test_a_run_whose_secrets_died_with_the_server_is_failed(site: Site, tmp_path
             os.kill(process.pid, signal.SIGKILL)
     found = RunFolder(path=folder / run_id, run_id=run_id).read()
     assert found is not None
+    is_cut_off = found.report.kind is OperationKind.MAKE and found.report.finished_at is None
+    return first, run_id, is_cut_off
+
+
+def test_a_run_whose_secrets_died_with_the_server_is_failed(site: Site) -> None:
+    folder = site.home / "projects"
+    before = set(folder.glob("*"))
+    first, run_id, is_cut_off = killed_in_make(site, "lost", "-e", "WANDB_API_KEY=known")
     with serving(site) as served:
         again = Prime(program=first.program, url=served.url, token=first.token, home=first.home)
-        if found.report.kind is OperationKind.MAKE and found.report.finished_at is None:
+        if is_cut_off:
             wait_for(lambda: state_of(again, run_id) == "FAILED", timeout_s=RUN_S)
             wait_for(lambda: run_id not in site.pulumi("stack", "ls").out, timeout_s=RUN_S)
             wait_for(lambda: not (folder / run_id).exists(), timeout_s=RUN_S)
@@ -108,4 +115,13 @@ def test_a_run_whose_secrets_died_with_the_server_is_failed(site: Site, tmp_path
             until_removed(site, again, run_id)
 
     assert set(folder.iterdir()) <= before | {folder / ".server"}
+    site.assert_nothing_left()
+
+
+def test_a_stack_without_secrets_is_made_by_the_next_server(site: Site) -> None:
+    first, run_id, _ = killed_in_make(site, "kept")
+    with serving(site) as served:
+        again = Prime(program=first.program, url=served.url, token=first.token, home=first.home)
+        until_removed(site, again, run_id)
+
     site.assert_nothing_left()

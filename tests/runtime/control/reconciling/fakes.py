@@ -208,6 +208,7 @@ class FakeOperator:
         self.interrupted: list[str] = []
         self.reports: dict[str, OperationReport] = {}
         self.operations: dict[str, Operation] = {}
+        self.made: dict[str, Operation] = {}
         self.held: set[OperationKind] = set()
         self.num_gpus: Callable[[str], int] = lambda run_id: 1
         self._lock = threading.Lock()
@@ -220,6 +221,8 @@ class FakeOperator:
                 raise OperationBusyError(f"{operation.run_id}: busy")
             self.reports[operation.run_id] = report_of(operation, OperationState.RUNNING)
             self.operations[operation.run_id] = operation
+            if operation.kind is K.MAKE:
+                self.made[operation.run_id] = operation
             self.performed.append((operation.run_id, operation.kind, operation.attempt))
         if operation.kind in self.held:
             return
