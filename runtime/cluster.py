@@ -68,6 +68,8 @@ class KubernetesOffer(_Profile):
     """PersistentVolumeClaim of the default run volume."""
     models_claim: str | None = None
     """PersistentVolumeClaim of the model cache, or none."""
+    storage_class: str | None = None
+    """StorageClass of the cluster's volumes; none: the one that Kubernetes takes by default."""
     models_read_only: bool = False
     """Whether runs mount the model cache read-only; then they stay offline."""
     tolerations: tuple[Toleration, ...] = ()

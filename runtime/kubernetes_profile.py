@@ -129,6 +129,7 @@ def _offer(
         image_pull_secrets=settings.image_pull_secrets,
         run_claim=run_claim(settings),
         models_claim=models_claim(settings),
+        storage_class=settings.storage_class,
         models_read_only=settings.models_read_only,
         tolerations=settings.tolerations,
         priority_class=settings.priority_class,

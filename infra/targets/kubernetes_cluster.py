@@ -53,13 +53,14 @@ def declare_volume(
 
     connection = profile.connection
     assert isinstance(connection, KubernetesConnection), "the target goes by the connection"
+    assert profile.kubernetes is not None, "a profile of the kubernetes target has it"
     inputs = {
         "context": connection.context,
         "namespace": connection.namespace,
         "labels": naming.cluster_labels(profile.name),
         "claim": body.claim or settings.stack,
         "size": body.size,
-        "storageClass": body.storage_class,
+        "storageClass": body.storage_class or profile.kubernetes.storage_class,
         "mustExist": body.claim is not None,
     }
     volume = Volume(settings.stack, inputs, pulumi.ResourceOptions(protect=True))

@@ -90,6 +90,8 @@ def test_what_may_not_be_read_is_said_and_refuses_nothing() -> None:
     adopted = adopt_cluster("lab", settings(storage_class="slow"), found)
 
     assert adopted.remarks == ("not allowed to list storageclasses",)
+    assert adopted.profile.kubernetes is not None
+    assert adopted.profile.kubernetes.storage_class == "slow", "volume stacks go by it"
 
 
 def test_gpus_without_a_node_are_offered_as_the_settings_say() -> None:
