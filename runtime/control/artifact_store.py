@@ -6,30 +6,29 @@ keys there are is `runtime.control.capture`'s business.
 
 import contextlib
 import os
-import re
-from collections.abc import Iterable, Iterator, Mapping
-from datetime import timedelta
+from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 from urllib.parse import urlsplit
 
 from runtime import homes
-from runtime.errors import PaddockError, Problem, SettingsError, SetupError
-
-if TYPE_CHECKING:
-    from obstore.store import S3Store
+from runtime.errors import PaddockError, Problem, SettingsError
 
 ARTIFACTS_VARIABLE = "PADDOCK_ARTIFACTS"
 """Environment variable with the directory or s3:// URL of the artifact store."""
 
-_PART_BYTES = 16 << 20
-_MD5 = re.compile("[0-9a-f]{32}")
+_CHECKS = ".checks"
+"""Folder of what `check_artifact_store` writes; the id of no run begins with a dot."""
 
 
 class ArtifactStoreError(PaddockError):
     """The artifact store cannot be used now."""
 
     code = "artifact_store"
+
+
+class ArtifactRefusedError(ArtifactStoreError):
+    """The artifact store refuses what is asked, and will as long as nobody changes its settings."""
 
 
 class ArtifactStore(Protocol):
@@ -82,7 +81,22 @@ def open_artifact_store(where: str) -> ArtifactStore:
             fix="a directory, or s3://bucket/prefix",
         )
         raise SettingsError([problem], source="artifacts")
+    from runtime.control.bucket_store import BucketStore
+
     return BucketStore(where)
+
+
+def check_artifact_store(store: ArtifactStore, name: str) -> None:
+    """Write, read back and remove an object of a name that nobody else uses.
+
+    Raises ArtifactRefusedError where the store lets this server not do it, and ArtifactStoreError
+    where it does not answer.
+    """
+    key, data = f"{_CHECKS}/{name}", name.encode()
+    store.put(key, [data])
+    if store.read(key, 0, len(data) + 1) != data:
+        raise ArtifactStoreError(f"{store.url(key)} does not read back as it was written")
+    store.delete(key)
 
 
 class DirectoryStore:
@@ -156,103 +170,6 @@ class DirectoryStore:
     def url(self, key: str) -> str:
         """Return where an object lies, for people."""
         return (self._root / key).as_uri()
-
-
-class BucketStore:
-    """Objects of a bucket; AWS_ENDPOINT_URL and AWS_* of the environment say how it is reached."""
-
-    def __init__(self, url: str, *, store: "S3Store | None" = None) -> None:
-        """Keep objects below this URL; nothing is asked yet."""
-        self._url = url.rstrip("/")
-        self._store = store or _open_bucket(self._url)
-
-    def put(self, key: str, pieces: Iterable[bytes]) -> None:
-        """Write an object, whole or not at all; a large one in several parts."""
-        import obstore
-
-        with _asking(f"write {self._url}/{key}"):
-            obstore.put(self._store, key, iter(pieces), chunk_size=_PART_BYTES)
-
-    def size(self, key: str) -> int | None:
-        """Return the size of an object, None where there is none."""
-        import obstore
-
-        with _asking(f"read {self._url}/{key}"):
-            try:
-                return int(obstore.head(self._store, key)["size"])
-            except FileNotFoundError:
-                return None
-
-    def read(self, key: str, offset: int, size: int) -> bytes:
-        """Return a part of an object, less than asked for only at its end; nothing without one."""
-        import obstore
-
-        whole = self.size(key)  # a range behind the end is an error there
-        if whole is None or offset >= whole or size <= 0:
-            return b""
-        with _asking(f"read {self._url}/{key}"):
-            length = min(size, whole - offset)
-            return bytes(obstore.get_range(self._store, key, start=offset, length=length))
-
-    def keys(self, prefix: str) -> list[str]:
-        """Return the keys below a folder."""
-        import obstore
-
-        with _asking(f"list {self._url}/{prefix}"):
-            pages = obstore.list(self._store, prefix.rstrip("/") + "/")
-            return sorted(str(one["path"]) for page in pages for one in page)
-
-    def delete(self, key: str) -> None:
-        """Remove an object; one that is gone is as good."""
-        import obstore
-
-        with _asking(f"remove {self._url}/{key}"), contextlib.suppress(FileNotFoundError):
-            obstore.delete(self._store, key)
-
-    def url(self, key: str) -> str:
-        """Return where an object lies, for people."""
-        return f"{self._url}/{key}"
-
-    def signed_put(self, key: str, valid: timedelta) -> str:
-        """Return a URL to which whoever has it may write an object for a time: a secret."""
-        import obstore
-
-        with _asking(f"sign {self._url}/{key}"):
-            return obstore.sign(self._store, "PUT", key, valid)
-
-    def md5(self, key: str) -> str | None:
-        """Return what the store calls the MD5 of an object written in one piece, None for others.
-
-        Source: Amazon S3, "Checking object integrity": the ETag, except with KMS or in parts.
-        """
-        import obstore
-
-        with _asking(f"read {self._url}/{key}"):
-            tag = str(obstore.head(self._store, key)["e_tag"] or "").strip('"')
-        return tag if _MD5.fullmatch(tag) else None
-
-
-def _open_bucket(url: str) -> "S3Store":
-    try:
-        from obstore.store import S3Store
-    except ModuleNotFoundError as error:
-        raise SetupError(
-            f"an artifact store on S3 needs {error.name}: install paddock with its extra `server`"
-        ) from None
-    plain = os.environ.get("AWS_ENDPOINT_URL", "").startswith("http://")
-    return S3Store.from_url(url, client_options={"allow_http": plain})
-
-
-@contextlib.contextmanager
-def _asking(what: str) -> Iterator[None]:
-    from obstore.exceptions import BaseError
-
-    try:
-        yield
-    except (BaseError, OSError) as error:
-        # the library's words hold the request; its first line says what is wrong
-        words = str(error).strip().splitlines() or [type(error).__name__]
-        raise ArtifactStoreError(f"cannot {what}: {words[0][:300]}") from None
 
 
 def _sync_folder(folder: Path) -> None:

@@ -8,8 +8,14 @@ import logging
 import threading
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
+from uuid import uuid4
 
-from runtime.control.artifact_store import ArtifactStore
+from runtime.control.artifact_store import (
+    ArtifactRefusedError,
+    ArtifactStore,
+    ArtifactStoreError,
+    check_artifact_store,
+)
 from runtime.control.capture import CaptureOptions, CaptureResult, capture_run
 from runtime.control.captures import CAPTURE_LIMIT_S, CaptureReport, CaptureState
 from runtime.control.manifest import read_manifest
@@ -37,8 +43,12 @@ class StoreCapturer:
         checkpoints: Checkpoints = "last",
         limit_s: float = CAPTURE_LIMIT_S,
     ) -> None:
-        """Capture into the store of these sources, which must have one; nothing begins yet."""
+        """Capture into the store of these sources, which must have one; nothing begins yet.
+
+        Raises ArtifactRefusedError for a store that would let nothing be written to it.
+        """
         assert sources.artifacts is not None, "a capture needs a store"
+        _check(sources.artifacts)
         self._sources = sources
         self._artifacts: ArtifactStore = sources.artifacts
         self._stop = threading.Event()
@@ -99,6 +109,15 @@ class StoreCapturer:
         ended = [key for key, begun in self._begun.items() if begun.done()]
         for key in ended[: max(0, len(ended) - _NUM_KEPT)]:
             del self._begun[key]
+
+
+def _check(store: ArtifactStore) -> None:
+    try:
+        check_artifact_store(store, f"server-{uuid4().hex}")
+    except ArtifactRefusedError:
+        raise
+    except ArtifactStoreError as error:  # it may be back before anything is captured
+        _LOG.error("the artifact store does not answer: %s", error)
 
 
 def _report(result: CaptureResult) -> CaptureReport:

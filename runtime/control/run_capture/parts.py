@@ -11,7 +11,8 @@ from urllib.parse import quote
 
 import zstandard
 
-from runtime.control.artifact_store import ArtifactStore, ArtifactStoreError, BucketStore
+from runtime.control.artifact_store import ArtifactStore, ArtifactStoreError
+from runtime.control.bucket_store import BucketStore
 from runtime.control.log_search.block import rank_at_end
 from runtime.control.log_search.frames import Frame, compress, cut_frames, top_rank
 from runtime.control.log_search.text import readable

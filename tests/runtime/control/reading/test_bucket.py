@@ -1,52 +1,63 @@
-"""The artifact store on S3, over HTTP, and uploads to it from beside a run volume."""
+"""The artifact store on a server that verifies signatures, and uploads from beside a run volume."""
 
 import json
 from collections.abc import Iterator, Mapping
+from datetime import timedelta
 from pathlib import Path
 
+import httpx
 import pytest
 
-from runtime.control import capture
+from runtime.control import bucket_store, capture
 from runtime.control.artifact_store import (
+    ArtifactRefusedError,
     ArtifactStoreError,
-    BucketStore,
+    check_artifact_store,
     open_artifact_store,
 )
-from runtime.control.capture import capture_run
+from runtime.control.bucket_store import BucketStore
+from runtime.control.capture import CaptureOptions, capture_run
 from runtime.control.captured_source import CapturedSource
 from runtime.control.manifest import read_manifest
 from runtime.control.run_capture import parts
+from runtime.control.run_captures import StoreCapturer
 from runtime.control.run_source import FolderSource, Uploaded
 from runtime.launch import volume_task
 from runtime.states import Capture, RunState
-from tests.runtime.control.reading.fake_s3 import FakeS3, fake_s3
+from tests.runtime.control.reading.clusters import sources_of
 from tests.runtime.control.reading.run_files import RUN_ID, stored_run, write_run
+from tests.runtime.control.reading.s3 import BUCKET, S3Server, serving_s3
+
+WHERE = f"s3://{BUCKET}/paddock"
+WRONG = "wrong-canary-secret"
+MODEL = "checkpoints/step_4/trainer/model.safetensors"
 
 
 @pytest.fixture
-def s3(monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeS3]:
-    """Run a bucket, and let the environment name it."""
-    with fake_s3() as server:
-        environment = {
-            "AWS_ENDPOINT_URL": server.url,
-            "AWS_ACCESS_KEY_ID": "key",
-            "AWS_SECRET_ACCESS_KEY": "secret-canary",
-            "AWS_REGION": "us-east-1",
-        }
-        for name, value in environment.items():
+def s3(monkeypatch: pytest.MonkeyPatch) -> Iterator[S3Server]:
+    """Run a server, and let the environment name it; what fails is tried again at once."""
+    monkeypatch.setattr(bucket_store, "_NUM_RETRIES", 0)
+    monkeypatch.setattr(capture, "_RETRY_S", (0.0,))
+    with serving_s3() as server:
+        for name, value in server.environment.items():
             monkeypatch.setenv(name, value)
         yield server
 
 
 @pytest.fixture
-def bucket(s3: FakeS3) -> BucketStore:
-    """Return the store of that bucket."""
-    store = open_artifact_store("s3://artifacts/paddock")
+def bucket(s3: S3Server) -> BucketStore:
+    """Return the store of its bucket."""
+    return opened()
+
+
+def opened(where: str = WHERE) -> BucketStore:
+    """Return the store of a URL, reached as the environment says now."""
+    store = open_artifact_store(where)
     assert isinstance(store, BucketStore)
     return store
 
 
-def test_objects_are_written_read_listed_and_removed(s3: FakeS3, bucket: BucketStore) -> None:
+def test_objects_are_written_read_listed_and_removed(bucket: BucketStore) -> None:
     bucket.put("run/a b%2E+.txt", iter([b"hello ", b"world"]))
     bucket.put("run/empty", iter([]))
     bucket.put("runner/other", iter([b"x"]))
@@ -57,30 +68,126 @@ def test_objects_are_written_read_listed_and_removed(s3: FakeS3, bucket: BucketS
     assert bucket.keys("run") == ["run/a b%2E+.txt", "run/empty"]
     bucket.delete("run/empty")
     assert bucket.size("run/empty") is None
-    assert all(key.startswith("paddock/") for key in s3.objects)
-    assert bucket.url("run/x") == "s3://artifacts/paddock/run/x"
+    assert opened(f"s3://{BUCKET}").keys("paddock/runner") == ["paddock/runner/other"]
+    assert bucket.url("run/x") == f"{WHERE}/run/x"
 
 
-def test_a_large_object_goes_in_parts(
-    s3: FakeS3, bucket: BucketStore, monkeypatch: pytest.MonkeyPatch
+def test_a_large_object_goes_in_parts_and_is_not_there_before_the_last(
+    s3: S3Server, bucket: BucketStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("runtime.control.artifact_store._PART_BYTES", 5 << 20)
+    monkeypatch.setattr(bucket_store, "_PART_BYTES", 5 << 20)
     pieces = [bytes([number]) * (1 << 20) for number in range(12)]
+    s3.fault = lambda request: 503 if request.endswith("partNumber=2") else None
 
+    with pytest.raises(ArtifactStoreError, match="InternalError"):
+        bucket.put("run/large", iter(pieces))
+    missing = bucket.size("run/large")
+    s3.fault = lambda request: None
     bucket.put("run/large", iter(pieces))
 
-    assert s3.objects["paddock/run/large"] == b"".join(pieces)
-    assert bucket.md5("run/large") is not None
+    assert missing is None
+    assert bucket.read("run/large", 0, 13 << 20) == b"".join(pieces)
+    assert {"1", "2", "3"} <= {one.rpartition("partNumber=")[2] for one in s3.requests}
+    assert bucket.md5("run/large") is None, "the store has no MD5 of what came in parts"
 
 
-def test_a_store_that_refuses_says_so_without_a_secret(s3: FakeS3, bucket: BucketStore) -> None:
-    s3.fail_next = 1
+def test_a_store_that_is_fit_for_use_keeps_nothing_of_the_check(bucket: BucketStore) -> None:
+    check_artifact_store(bucket, "server-1")
 
-    with pytest.raises(ArtifactStoreError) as caught:
-        bucket.put("run/a", iter([b"x"]))
+    assert opened(f"s3://{BUCKET}").keys("paddock") == []
 
-    assert "s3://artifacts/paddock/run/a" in str(caught.value)
+
+@pytest.mark.parametrize(
+    ("name", "value", "code"),
+    [
+        ("AWS_SECRET_ACCESS_KEY", WRONG, "SignatureDoesNotMatch"),
+        ("AWS_ACCESS_KEY_ID", "AKIDNOBODY", "InvalidAccessKeyId"),
+    ],
+)
+def test_a_wrong_key_is_refused_and_told_without_its_value(
+    s3: S3Server, monkeypatch: pytest.MonkeyPatch, name: str, value: str, code: str
+) -> None:
+    monkeypatch.setenv(name, value)
+
+    with pytest.raises(ArtifactRefusedError) as caught:
+        check_artifact_store(opened(), "server-1")
+
+    assert f"cannot write {WHERE}/.checks/server-1" in str(caught.value)
+    assert code in str(caught.value)
+    assert "AWS_SECRET_ACCESS_KEY" in str(caught.value)
     assert "canary" not in str(caught.value)
+    assert s3.requests == []
+
+
+def test_a_bucket_that_is_not_there_is_told(s3: S3Server) -> None:
+    with pytest.raises(ArtifactStoreError, match="NoSuchBucket"):
+        check_artifact_store(opened("s3://nowhere/paddock"), "server-1")
+
+
+def test_a_server_does_not_begin_with_a_store_that_refuses_it(
+    s3: S3Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", WRONG)
+
+    with pytest.raises(ArtifactRefusedError, match="SignatureDoesNotMatch"):
+        StoreCapturer(sources_of(tmp_path, opened()))
+
+
+def test_a_server_begins_while_its_store_is_away(s3: S3Server, tmp_path: Path) -> None:
+    s3.fault = lambda request: 503
+
+    StoreCapturer(sources_of(tmp_path, opened())).close()
+
+
+def test_a_signed_url_takes_one_object_for_its_time(s3: S3Server, bucket: BucketStore) -> None:
+    good = bucket.signed_put("run/a", timedelta(hours=1))
+    late = bucket.signed_put("run/a", timedelta(0))
+    answers = [
+        httpx.put(url, content=b"data").status_code
+        for url in (good, good.replace("/run/a?", "/run/b?"), late, good.partition("?")[0])
+    ]
+
+    assert answers == [200, 403, 403, 403]
+    assert bucket.read("run/a", 0, 9) == b"data"
+    assert bucket.keys("run") == ["run/a"]
+
+
+def test_a_capture_that_the_store_interrupts_goes_on_where_it_was(
+    s3: S3Server, bucket: BucketStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(capture, "_SAVE_S", 0.0)
+    root = write_run(tmp_path).path
+    run = stored_run(tmp_path, RunState.COMPLETED)
+    options = CaptureOptions()
+    left = iter(range(20))
+
+    def go_away(request: str) -> int | None:
+        if not request.startswith("PUT") or next(left, None) is not None:
+            return None
+        options.stop.set()  # the server ends, too: it would go on trying
+        return 503
+
+    s3.fault = go_away
+    first = capture_run(run, FolderSource(root), bucket, options)
+    before = objects(s3)
+    s3.requests.clear()
+    s3.fault = lambda request: None
+    second = capture_run(run, FolderSource(root), bucket)
+
+    assert (first.capture, second.capture) == (Capture.RUNNING, Capture.DONE)
+    assert len(before) > 5
+    # only the part whose entry in the manifest was not written is done anew
+    assert len({path.partition(".zst")[0] for path in before & objects(s3)}) <= 1
+    manifest = read_manifest(bucket, RUN_ID)
+    assert manifest is not None
+    captured = CapturedSource(bucket, manifest)
+    for path in manifest.files:
+        assert captured.read(path, 0, 10**6) == (root / path).read_bytes(), path
+
+
+def objects(s3: S3Server) -> set[str]:
+    """Return what was written since the requests were cleared, without the manifest."""
+    return {path for path in s3.puts("/paddock/") if not path.endswith("manifest.json")}
 
 
 class BesideSource(FolderSource):
@@ -115,26 +222,25 @@ def test_large_files_of_a_cluster_go_to_the_bucket_by_themselves(
     result = capture_run(stored_run(tmp_path, RunState.COMPLETED), source, bucket)
 
     assert result.capture is Capture.DONE
-    model = "checkpoints/step_4/trainer/model.safetensors"
-    assert set(source.uploaded) == {model}
+    assert set(source.uploaded) == {MODEL}
     manifest = read_manifest(bucket, RUN_ID)
     assert manifest is not None
     captured = CapturedSource(bucket, manifest)
-    assert captured.read(model, 0, 10**6) == (root / model).read_bytes()
+    assert captured.read(MODEL, 0, 10**6) == (root / MODEL).read_bytes()
     for path, file in manifest.files.items():
         assert captured.read(path, 0, 10**6) == (root / path).read_bytes(), path
         assert file.num_kept == file.size
 
 
 def test_an_upload_that_the_store_refuses_fails_and_says_why(
-    s3: FakeS3, bucket: BucketStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    bucket: BucketStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     source = BesideSource(tmp_path, monkeypatch)
     (tmp_path / "file").write_bytes(b"x" * 100)
-    s3.fail_next = 1
+    url = bucket.signed_put("k", parts._UPLOAD_VALID).replace("/k?", "/other?")
 
     with pytest.raises(AssertionError):
-        source.upload("file", 0, 100, bucket.signed_put("k", parts._UPLOAD_VALID))
+        source.upload("file", 0, 100, url)
 
     said = Path(volume_task.TERMINATION_LOG).read_text()
     assert "403" in said

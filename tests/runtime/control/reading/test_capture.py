@@ -8,12 +8,8 @@ import pytest
 from obstore.store import MemoryStore
 
 from runtime.control import capture
-from runtime.control.artifact_store import (
-    ArtifactStore,
-    BucketStore,
-    DirectoryStore,
-    open_artifact_store,
-)
+from runtime.control.artifact_store import ArtifactStore, DirectoryStore, open_artifact_store
+from runtime.control.bucket_store import BucketStore
 from runtime.control.capture import CaptureOptions, capture_run
 from runtime.control.captured_source import CapturedSource
 from runtime.control.log_search import frames
