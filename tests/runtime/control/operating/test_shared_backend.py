@@ -1,0 +1,154 @@
+"""Two servers as on two hosts: one Postgres, stacks and captures in one S3, a passphrase in both.
+
+Each has its own PADDOCK_HOME; nothing that one of them keeps there reaches the other.
+"""
+
+import json
+import subprocess
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import pytest
+
+from runtime.control.bucket_store import BucketStore
+from tests.engine.sites import PADDOCK, ROOT, Site, make_site
+from tests.runtime.control.operating.operations import files_with
+from tests.runtime.control.operating.served import (
+    RUN_S,
+    Served,
+    dispatch,
+    read_run,
+    serving,
+    state_of,
+)
+from tests.runtime.control.postgres import made_database
+from tests.runtime.control.prime.client import Prime, prime_program
+from tests.runtime.control.reading.s3 import BUCKET, S3Server, serving_s3
+from tests.waiting import wait_for
+
+pytestmark = pytest.mark.control
+
+STATES = "states"
+CANARY, PASSPHRASE = "canary-91ab57", "canary-passphrase-30d1"
+REFUSED_S = 120
+
+
+@dataclass(frozen=True, kw_only=True)
+class Hosts:
+    """Two hosts, whose servers share database, state backend and artifact store."""
+
+    first: Site
+    second: Site
+    s3: S3Server
+
+    def is_gone(self, run_id: str) -> bool:
+        """Tell whether a run's stack is no more."""
+        return run_id not in self.first.pulumi("stack", "ls").out
+
+
+@pytest.fixture
+def hosts(tmp_path: Path, postgres_url: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[Hosts]:
+    """Yield two hosts with a cluster of two slots, on which one run fits."""
+    with serving_s3(buckets=(BUCKET, STATES)) as s3:
+        for name, value in s3.environment.items():
+            monkeypatch.setenv(name, value)
+        shared = {
+            **s3.environment,
+            "PULUMI_BACKEND_URL": f"s3://{STATES}?endpoint={s3.url}&s3ForcePathStyle=true",
+            "PULUMI_CONFIG_PASSPHRASE": PASSPHRASE,
+            "PADDOCK_ARTIFACTS": f"s3://{BUCKET}",
+            "PADDOCK_DATABASE": f"{postgres_url}/{made_database(postgres_url, 'two_hosts')}",
+        }
+        first = make_site(tmp_path / "first", slots=2, extra=shared)
+        home = {"PADDOCK_HOME": str(tmp_path / "second" / "home")}
+        project = replace(first.project, environment={**first.environment, **home})
+        second = Site(folder=tmp_path / "second", project=project)
+        first.pulumi("up", "-s", first.cluster)
+        yield Hosts(first=first, second=second, s3=s3)
+        first.kill_everything()
+        second.kill_everything()
+
+
+def test_a_run_of_one_server_is_promoted_ended_and_read_by_the_other(hosts: Hosts) -> None:
+    with serving(hosts.second) as other:
+        with serving(hosts.first) as served:
+            first = served.client("ada", program=prime_program())
+            second = replace(first, url=other.url)
+            third = start_bound_server(hosts)
+            toml = hosts.first.write_toml("long", "long")
+            live = dispatch(first, toml, "-e", f"WANDB_API_KEY={CANARY}")
+            wait_for(lambda: state_of(second, live) == "RUNNING", timeout_s=RUN_S)
+            waiting = dispatch(first, toml, "-e", f"WANDB_API_KEY={CANARY}")
+            wait_for(lambda: is_made(hosts, waiting), timeout_s=RUN_S)
+            assert state_of(second, waiting) == "QUEUED"
+            the_bound_server_is_refused(third)
+        # the second has nothing of the runs but what is shared
+        assert second("train", "stop", live, "--force").code == 0
+        wait_for(lambda: state_of(second, live) == "STOPPED", timeout_s=RUN_S)
+        wait_for(lambda: state_of(second, waiting) == "RUNNING", timeout_s=RUN_S)
+        assert second("train", "stop", waiting, "--force").code == 0
+        wait_for(lambda: state_of(second, waiting) == "STOPPED", timeout_s=RUN_S)
+        for run_id in (live, waiting):
+            wait_for(lambda run_id=run_id: is_torn_down(second, run_id), timeout_s=RUN_S)
+            wait_for(lambda run_id=run_id: hosts.is_gone(run_id), timeout_s=RUN_S)
+            logs = second("train", "logs", run_id, "--raw")
+            assert logs.code == 0, logs.out + logs.err
+            assert hosts.s3.puts(f"/{BUCKET}/{run_id}/text/logs/attempt_1/")
+        nobody_knows(hosts, served, other)
+    hosts.first.assert_nothing_left()
+    hosts.second.assert_nothing_left()
+
+
+def start_bound_server(hosts: Hosts) -> "subprocess.Popen[str]":
+    """Start a server of the same database whose stacks are in a folder of its host."""
+    home = {"PADDOCK_HOME": str(hosts.first.folder / "third")}
+    environment = {**hosts.first.environment, **home}
+    del environment["PULUMI_BACKEND_URL"]
+    return subprocess.Popen(
+        [PADDOCK, "serve", "--port", "0"],
+        cwd=ROOT,
+        env=environment,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def the_bound_server_is_refused(process: "subprocess.Popen[str]") -> None:
+    """See that a server ends by itself and says why."""
+    try:
+        _, said = process.communicate(timeout=REFUSED_S)
+    finally:
+        process.kill()
+        process.wait()
+    assert process.returncode == 3, said
+    assert "is a folder of this host" in said
+    assert "PULUMI_BACKEND_URL" in said
+
+
+def is_made(hosts: Hosts, run_id: str) -> bool:
+    """Tell whether a run's stack is in the shared backend."""
+    return not hosts.is_gone(run_id)
+
+
+def is_torn_down(prime: Prime, run_id: str) -> bool:
+    """Tell whether a run is captured and torn down."""
+    run = read_run(prime, run_id)
+    return (run["teardown"], run["capture"]) == ("done", "done")
+
+
+def nobody_knows(hosts: Hosts, *servers: Served) -> None:
+    """Look for the values in both buckets, both homes, and what the servers said."""
+    said = "".join(line for served in servers for line in served.lines)
+    for value in (CANARY, PASSPHRASE):
+        assert value not in said
+        assert files_with(value, hosts.first.folder.parent) == []
+        for bucket in (STATES, BUCKET):
+            store = BucketStore(f"s3://{bucket}")
+            keys = store.keys("")
+            assert keys
+            held = [key for key in keys if value.encode() in store.read(key, 0, 1 << 30)]
+            assert held == []
+    assert json.loads(servers[-1].get("/readyz"))["status"] == "ready"
