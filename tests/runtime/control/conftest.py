@@ -7,6 +7,7 @@ import secrets
 import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import psycopg
 import pytest
@@ -15,6 +16,9 @@ from runtime.control.store import schema
 from runtime.control.store.store import Store, open_store
 from runtime.control.store.tables import metadata
 from tests.runtime.control.postgres import made_database, running_postgres
+
+if TYPE_CHECKING:
+    from tests.runtime.control.api.server import ApiServer, Person
 
 BOTH = ["sqlite", pytest.param("postgres", marks=pytest.mark.control)]
 SHARED = "paddock_shared"
@@ -77,6 +81,18 @@ def sqlite_store(sqlite_url: str) -> Iterator[Store]:
     opened = open_store(sqlite_url)
     yield opened
     opened.close()
+
+
+@pytest.fixture
+def ada(server: "ApiServer") -> "Person":
+    """Return a user of the server of a folder's own tests."""
+    return server.person("ada")
+
+
+@pytest.fixture
+def bob(server: "ApiServer") -> "Person":
+    """Return another user, who knows nothing of the first one."""
+    return server.person("bob")
 
 
 @pytest.fixture

@@ -29,6 +29,16 @@ LOG_TEXT = (
 )
 
 
+USED = Usage(
+    training=TokenCount(input_tokens=1000, output_tokens=200),
+    inference=TokenCount(input_tokens=30, output_tokens=4),
+    gpu_microseconds=2 * 3600 * 1_000_000,
+    cost_microusd=5_000_001,
+    num_intervals=2,
+)
+"""An hour on two GPUs."""
+
+
 @dataclass(kw_only=True)
 class FakeReads:
     """Gives every run the same readings."""
@@ -36,6 +46,7 @@ class FakeReads:
     log_page: LogPage = field(default_factory=lambda: LogPage(text=LOG_TEXT))
     log_queries: list[LogQuery] = field(default_factory=list)
     step_ranges: list[StepRange] = field(default_factory=list)
+    used: Usage = USED
 
     def logs(self, run: StoredRun, query: LogQuery) -> LogPage:
         """Return the scripted page."""
@@ -100,14 +111,8 @@ class FakeReads:
         return (trainer, *servers)
 
     def usage(self, run: StoredRun) -> Usage:
-        """Return an hour on two GPUs."""
-        return Usage(
-            training=TokenCount(input_tokens=1000, output_tokens=200),
-            inference=TokenCount(input_tokens=30, output_tokens=4),
-            gpu_microseconds=2 * 3600 * 1_000_000,
-            cost_microusd=5_000_001,
-            num_intervals=2,
-        )
+        """Return the scripted usage."""
+        return self.used
 
 
 class FakeCatalog:

@@ -25,6 +25,14 @@ GENEROUS = ApiLimits(
 )
 
 
+@dataclass(frozen=True, kw_only=True)
+class Person:
+    """A user with an API key."""
+
+    user: User
+    token: str
+
+
 @dataclass(kw_only=True)
 class ApiServer:
     """An application, its store, and the ways to ask it."""
@@ -41,6 +49,11 @@ class ApiServer:
             user = users.add_user(connection, name=name, email=email, is_admin=is_admin)
             _, token = keys.add_key(connection, user_id=user.user_id, name="test")
         return user, token
+
+    def person(self, name: str) -> Person:
+        """Make a user who has an API key."""
+        user, token = self.user(name)
+        return Person(user=user, token=token)
 
     def team(self, name: str, *members: User) -> Team:
         """Make a team."""

@@ -13,9 +13,8 @@ from runtime.control.rate_limit import Rate
 from runtime.control.store.run_lists import RunFilter, list_runs
 from runtime.control.store.store import Store
 from runtime.limits import MAX_SECRET_VALUE_BYTES
-from tests.runtime.control.api.conftest import Person
 from tests.runtime.control.api.fakes import FakeDispatcher, FakeIntents, seed_config
-from tests.runtime.control.api.server import ApiServer, serve
+from tests.runtime.control.api.server import ApiServer, Person, serve
 
 RUNS = "/training/runs"
 CANARY = "sk-canary-4711"

@@ -12,8 +12,7 @@ from fastapi import FastAPI
 from hypothesis import HealthCheck, Phase, given, settings
 from schemathesis import Case, GenerationMode
 
-from tests.runtime.control.api.conftest import Person
-from tests.runtime.control.api.server import ApiServer
+from tests.runtime.control.api.server import ApiServer, Person
 
 AS_PRINTED = ("/training/runs", "/prepare", "/pause", "/resume")
 NUM_OPERATIONS = 28

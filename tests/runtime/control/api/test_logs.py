@@ -7,9 +7,8 @@ from runtime.control.rate_limit import Rate
 from runtime.control.readings import LogPage
 from runtime.control.requests import LogQuery
 from runtime.control.store.store import Store
-from tests.runtime.control.api.conftest import Person
 from tests.runtime.control.api.fake_readings import FakeReads
-from tests.runtime.control.api.server import ApiServer, serve
+from tests.runtime.control.api.server import ApiServer, Person, serve
 
 START_UP_WORDS = ("queued", "pending", "starting", "not available yet")
 

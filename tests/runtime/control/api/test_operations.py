@@ -12,9 +12,8 @@ from runtime.control.readings import LogPage
 from runtime.control.requests import LogQuery
 from runtime.control.values import StoredRun
 from runtime.errors import StoreError
-from tests.runtime.control.api.conftest import Person
 from tests.runtime.control.api.fake_readings import FakeReads
-from tests.runtime.control.api.server import ApiServer, TestClient
+from tests.runtime.control.api.server import ApiServer, Person, TestClient
 
 
 class BrokenReads(FakeReads):

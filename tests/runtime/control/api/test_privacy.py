@@ -3,9 +3,8 @@
 import pytest
 
 from runtime.control.store import keys
-from tests.runtime.control.api.conftest import Person
 from tests.runtime.control.api.fakes import seed_config
-from tests.runtime.control.api.server import ApiServer
+from tests.runtime.control.api.server import ApiServer, Person
 
 OF_A_RUN = [
     ("GET", "/rft/runs/{run}"),

@@ -1,10 +1,9 @@
 """What a run has measured, and what can be had, over HTTP, in the client's shapes."""
 
 from runtime.control.requests import FeedbackNote, StepRange
-from tests.runtime.control.api.conftest import Person
 from tests.runtime.control.api.fake_readings import FakeReads
 from tests.runtime.control.api.fakes import FakeFeedback
-from tests.runtime.control.api.server import ApiServer
+from tests.runtime.control.api.server import ApiServer, Person
 
 
 def test_metrics_are_passed_on_with_null_for_nan(server: ApiServer, ada: Person) -> None:

@@ -3,9 +3,8 @@
 from runtime.control.store import events
 from runtime.record import ExitDetails
 from runtime.states import RunState
-from tests.runtime.control.api.conftest import Person
 from tests.runtime.control.api.fake_readings import NOON
-from tests.runtime.control.api.server import ApiServer
+from tests.runtime.control.api.server import ApiServer, Person
 
 
 def test_a_queued_run_shows_what_is_ahead_of_it(server: ApiServer, ada: Person) -> None:

@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 
 from runtime.control.store.store import Store
-from tests.runtime.control.api.conftest import Person
-from tests.runtime.control.api.server import ApiServer, serve
+from tests.runtime.control.api.server import ApiServer, Person, serve
 from tests.runtime.control.client.command import Paddock
 from tests.runtime.control.prime.conftest import listening
 
@@ -45,8 +44,7 @@ def url(api: ApiServer) -> Iterator[str]:
 @pytest.fixture
 def ada(api: ApiServer) -> Person:
     """Return a user."""
-    user, token = api.user("ada")
-    return Person(user=user, token=token)
+    return api.person("ada")
 
 
 @pytest.fixture

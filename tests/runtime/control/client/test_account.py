@@ -8,8 +8,7 @@ import pytest
 
 from runtime.client.settings import choose_server, read_url
 from runtime.errors import SettingsError
-from tests.runtime.control.api.conftest import Person
-from tests.runtime.control.api.server import ApiServer
+from tests.runtime.control.api.server import ApiServer, Person
 from tests.runtime.control.client.command import Paddock
 
 KEY = "pdk_canary"

@@ -10,9 +10,8 @@ from pathlib import Path
 import pytest
 
 from runtime.control.store.run_lists import RunFilter
-from tests.runtime.control.api.conftest import Person
 from tests.runtime.control.api.fakes import FakeDispatcher
-from tests.runtime.control.api.server import ApiServer
+from tests.runtime.control.api.server import ApiServer, Person
 from tests.runtime.control.client.command import Paddock
 from tests.runtime.control.client.conftest import SEED
 from tests.runtime.control.prime.conftest import listening

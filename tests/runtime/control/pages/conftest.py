@@ -1,10 +1,9 @@
-"""A server, two users, and a browser in which the first one is signed in."""
+"""A server, and a browser in which a user is signed in."""
 
 import pytest
 
 from runtime.control.store.store import Store
-from tests.runtime.control.api.conftest import Person
-from tests.runtime.control.api.server import ApiServer, serve
+from tests.runtime.control.api.server import ApiServer, Person, serve
 from tests.runtime.control.pages.browser import Browser
 
 
@@ -12,20 +11,6 @@ from tests.runtime.control.pages.browser import Browser
 def server(sqlite_store: Store) -> ApiServer:
     """Serve the API and its pages."""
     return serve(sqlite_store)
-
-
-@pytest.fixture
-def ada(server: ApiServer) -> Person:
-    """Return a user."""
-    user, token = server.user("ada")
-    return Person(user=user, token=token)
-
-
-@pytest.fixture
-def bob(server: ApiServer) -> Person:
-    """Return another user."""
-    user, token = server.user("bob")
-    return Person(user=user, token=token)
 
 
 @pytest.fixture

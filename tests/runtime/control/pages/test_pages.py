@@ -13,9 +13,8 @@ from runtime.control.values import StoredRun
 from runtime.errors import RunStateError, StoreError
 from runtime.run_record import ExitDetails
 from runtime.states import RunState
-from tests.runtime.control.api.conftest import Person
 from tests.runtime.control.api.fake_readings import FakeReads
-from tests.runtime.control.api.server import ApiServer
+from tests.runtime.control.api.server import ApiServer, Person
 from tests.runtime.control.pages.browser import HOME, Browser, page_of
 
 HOSTILE = "<script>alert(1)</script>\"'><img src=x onerror=alert(1)>[bold]{{ 7*7 }}"

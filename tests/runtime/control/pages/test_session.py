@@ -5,8 +5,7 @@ import pytest
 from runtime.control.store import keys
 from runtime.control.values import Wish
 from runtime.states import RunState
-from tests.runtime.control.api.conftest import Person
-from tests.runtime.control.api.server import ApiServer
+from tests.runtime.control.api.server import ApiServer, Person
 from tests.runtime.control.pages.browser import HOME, Browser, page_of
 
 
