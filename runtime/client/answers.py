@@ -196,11 +196,11 @@ class Components(SnakeAnswer):
 
 
 class Tokens(SnakeAnswer):
-    """Tokens of one side of a run."""
+    """Tokens of one side of a run; None where the run does not say how many."""
 
-    tokens: int = 0
-    input_tokens: int = 0
-    output_tokens: int = 0
+    tokens: int | None = None
+    input_tokens: int | None = None
+    output_tokens: int | None = None
     cost_usd: float = 0.0
 
 
@@ -213,7 +213,7 @@ class Usage(SnakeAnswer):
     status: str = ""
     training: Tokens
     inference: Tokens
-    total_tokens: int = 0
+    total_tokens: int | None = None
     total_cost_usd: float = 0.0
     record_count: int = 0
     gpu_hours: float = 0.0

@@ -151,14 +151,15 @@ class StoredUsage:
             num_intervals=len(intervals),
         )
 
-    def _num_trained_tokens(self, run: StoredRun) -> int:
+    def _num_trained_tokens(self, run: StoredRun) -> int | None:
         try:
             rows = self.metrics(run, StepRange())
         except PaddockError as error:  # the cost is known even where the run's files are not
             _LOG.info("%s: its tokens are not known: %s", run.run_id, error)
-            return 0
-        counts = [row.get(_TRAINED_TOKENS) for row in rows]
-        return sum(int(n) for n in counts if isinstance(n, int | float) and 0 <= n < _MAX_TOKENS)
+            return None
+        numbers = [row.get(_TRAINED_TOKENS) for row in rows]
+        counts = [int(n) for n in numbers if isinstance(n, int | float) and 0 <= n < _MAX_TOKENS]
+        return sum(counts) if counts else None
 
 
 def _is_billed(run: StoredRun) -> bool:

@@ -83,10 +83,10 @@ class Component:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class TokenCount:
-    """Tokens that one side of a run has worked on."""
+    """Tokens that one side of a run has worked on; None where the run does not say how many."""
 
-    input_tokens: int = 0
-    output_tokens: int = 0
+    input_tokens: int | None = None
+    output_tokens: int | None = None
     cost_microusd: int = 0
 
 

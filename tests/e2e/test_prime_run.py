@@ -155,6 +155,13 @@ def test_usage_is_what_two_slots_cost(finished: Finished) -> None:
     assert usage["training"]["cost_usd"] == usage["total_cost_usd"]
     assert 0 < usage["total_cost_usd"] <= 2 * lived * float(PRICE) / 3600
     assert usage["training"]["tokens"] == sum(int(row.get("batch/tokens", 0)) for row in rows) > 0
+    samples = [
+        row
+        for step in range(1, MAX_STEPS + 1)
+        for row in finished.prime_json("rollouts", "-s", str(step))["samples"]
+    ]
+    for name in ("input_tokens", "output_tokens"):
+        assert usage["inference"][name] == sum(row[f"num_{name}"] for row in samples) > 0
     assert f"${usage['total_cost_usd']:.2f}" in finished.prime_train("usage").out
 
 

@@ -135,8 +135,10 @@ def usage(
     for label, value in (
         ("GPU-hours", f"{found.gpu_hours:.3f}"),
         ("Cost", exact_usd(found.total_cost_microusd)),
-        ("Trained tokens", f"{found.training.tokens:,}"),
-        ("Inference tokens", f"{found.inference.tokens:,}"),
+        ("Trained tokens", _count(found.training.tokens)),
+        ("Inference tokens", _count(found.inference.tokens)),
+        ("Inference input tokens", _count(found.inference.input_tokens)),
+        ("Inference output tokens", _count(found.inference.output_tokens)),
     ):
         typer.echo(f"  {label}: {value}")
 
@@ -166,6 +168,10 @@ def components(
         for part in found.components
     ]
     print_rows(["COMPONENT", "ROLE", "ENV", "STATUS", "POD"], rows)
+
+
+def _count(value: int | None) -> str:
+    return "-" if value is None else f"{value:,}"
 
 
 def _size(num_bytes: int) -> str:

@@ -1,7 +1,9 @@
 """RunReads: `services.Reads` over the files of runs, wherever they are."""
 
+import logging
 import time
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 
 from pydantic import JsonValue
 
@@ -12,6 +14,7 @@ from runtime.control.readings import (
     LogPage,
     Progress,
     SamplePage,
+    TokenCount,
     Usage,
 )
 from runtime.control.requests import LogQuery, StepRange
@@ -21,9 +24,13 @@ from runtime.control.run_reads.run_components import read_components
 from runtime.control.run_reads.run_logs import read_logs
 from runtime.control.run_reads.run_metrics import read_metrics, read_progress
 from runtime.control.run_reads.run_rollouts import read_samples
+from runtime.control.run_reads.run_tokens import RolloutTokens
 from runtime.control.run_source import RunSource
 from runtime.control.run_sources import RunSources
 from runtime.control.values import StoredRun
+from runtime.errors import PaddockError
+
+_LOG = logging.getLogger(__name__)
 
 
 class RunReads:
@@ -33,6 +40,7 @@ class RunReads:
         """Read from these sources; what a run has used billing knows."""
         self._sources = sources
         self._usage = usage
+        self._tokens = RolloutTokens()
 
     def logs(self, run: StoredRun, query: LogQuery) -> LogPage:
         """Return log lines; raises NotFoundError for a component that the run has not."""
@@ -72,8 +80,18 @@ class RunReads:
         return read_components(run, self._source(run), now=time.time())
 
     def usage(self, run: StoredRun) -> Usage:
-        """Return what the run has used."""
-        return self._usage(run)
+        """Return what the run has used: what billing knows, and the tokens of its rollouts."""
+        return replace(self._usage(run), inference=self._inference(run))
+
+    def _inference(self, run: StoredRun) -> TokenCount:
+        try:
+            folder = self._sources.folder_of(run)
+            if folder is None:
+                return TokenCount()
+            return self._tokens.count(run, folder.source, is_live=folder.is_live)
+        except PaddockError as error:  # the cost is known even where the run's files are not
+            _LOG.info("%s: the tokens of its rollouts are not known: %s", run.run_id, error)
+            return TokenCount()
 
     def _source(self, run: StoredRun) -> RunSource | None:
         folder = self._sources.folder_of(run)

@@ -40,19 +40,24 @@ _TOKEN_KEYS = frozenset(
 """Source: the fields of a node of a trace, verifiers 0.4."""
 
 
+def rollout_steps(source: RunSource) -> tuple[int, ...]:
+    """Return the steps that have a folder of rollouts, ascending."""
+    names = (entry.name for entry in source.entries(_FOLDER) if entry.is_dir)
+    return tuple(sorted(int(match[1]) for name in names if (match := _STEP.fullmatch(name))))
+
+
 def steps_with_traces(source: RunSource) -> tuple[int, ...]:
     """Return the steps that have rollouts to read, ascending."""
-    names = (entry.name for entry in source.entries(_FOLDER) if entry.is_dir)
-    steps = sorted(int(match[1]) for name in names if (match := _STEP.fullmatch(name)))
+    steps = rollout_steps(source)
     # only the newest may be without: its batch is there before its traces are
     newest = steps[-_NUM_CHECKED:]
     return (*steps[: -len(newest) or None], *(s for s in newest if traces_path(source, s)))
 
 
-def traces_path(source: RunSource, step: int) -> str | None:
+def traces_path(source: RunSource, step: int, split: str = "train") -> str | None:
     """Return the file of a step's rollouts, None where there is none."""
     for kind in _KINDS:
-        path = f"{_FOLDER}/step_{step}/train/{kind}/traces.jsonl"
+        path = f"{_FOLDER}/step_{step}/{split}/{kind}/traces.jsonl"
         if source.size(path) is not None:
             return path
     return None
@@ -81,7 +86,12 @@ def read_rows(source: RunSource, step: int) -> Iterator[Row]:
     """Yield the rollouts of a step."""
     path = traces_path(source, step)
     if path is not None:
-        yield from (row for line in _lines(source, path) if (row := _row(line)) is not None)
+        yield from read_rows_of(source, path)
+
+
+def read_rows_of(source: RunSource, path: str) -> Iterator[Row]:
+    """Yield the rollouts of a file, one at a time."""
+    yield from (row for line in _lines(source, path) if (row := _row(line)) is not None)
 
 
 def _lines(source: RunSource, path: str) -> Iterator[bytes]:

@@ -1,8 +1,9 @@
 """What a run has written, on the wire: logs, components, metrics, rollouts, checkpoints, usage."""
 
 from collections.abc import Mapping, Sequence
+from typing import Annotated
 
-from pydantic import JsonValue
+from pydantic import Field, JsonValue
 
 from runtime.control.readings import (
     Checkpoint,
@@ -177,19 +178,28 @@ class CheckpointList(Answer):
         )
 
 
+def _is_unknown(value: int | None) -> bool:
+    return value is None
+
+
+Known = Annotated[int | None, Field(default=None, exclude_if=_is_unknown)]
+"""A count that is left out where it is not known: the client takes no null there."""
+
+
 class TokenView(SnakeAnswer):
     """Tokens of one side of a run, and what they cost where tokens are billed."""
 
-    tokens: int
-    input_tokens: int
-    output_tokens: int
+    tokens: Known
+    input_tokens: Known
+    output_tokens: Known
     cost_usd: float
 
     @classmethod
     def of(cls, count: TokenCount) -> "TokenView":
         """Return the view."""
+        known = [n for n in (count.input_tokens, count.output_tokens) if n is not None]
         return cls(
-            tokens=count.input_tokens + count.output_tokens,
+            tokens=sum(known) if known else None,
             input_tokens=count.input_tokens,
             output_tokens=count.output_tokens,
             cost_usd=count.cost_microusd / MICROUSD_PER_USD,
@@ -213,7 +223,7 @@ class UsageView(SnakeAnswer):
     status: str
     training: TokenView
     inference: TokenView
-    total_tokens: int
+    total_tokens: Known
     total_cost_usd: float
     pricing: TokenPrices = TokenPrices()
     record_count: int
@@ -224,6 +234,7 @@ class UsageView(SnakeAnswer):
     def of(cls, run: StoredRun, usage: Usage) -> "UsageView":
         """Return the answer."""
         training, inference = TokenView.of(usage.training), TokenView.of(usage.inference)
+        sides = [n for n in (training.tokens, inference.tokens) if n is not None]
         return cls(
             run_id=run.run_id,
             run_name=sound(run.name),
@@ -231,7 +242,7 @@ class UsageView(SnakeAnswer):
             status=run.state,
             training=training,
             inference=inference,
-            total_tokens=training.tokens + inference.tokens,
+            total_tokens=sum(sides) if len(sides) == 2 else None,
             total_cost_usd=usage.cost_microusd / MICROUSD_PER_USD,
             record_count=usage.num_intervals,
             gpu_hours=usage.gpu_microseconds / _MICROSECONDS_PER_HOUR,

@@ -1,5 +1,6 @@
 """What a run has measured, and what can be had, over HTTP, in the client's shapes."""
 
+from runtime.control.readings import TokenCount, Usage
 from runtime.control.requests import FeedbackNote, StepRange
 from tests.runtime.control.api.fake_readings import FakeReads
 from tests.runtime.control.api.fakes import FakeFeedback
@@ -93,6 +94,19 @@ def test_usage_has_the_exact_cost_and_gpu_hours(server: ApiServer, ada: Person) 
     assert answer["total_cost_usd"] == 5.000001
     assert answer["gpu_hours"] == 2.0
     assert answer["pricing"]["training_per_mtok"] is None
+
+
+def test_tokens_that_a_run_does_not_tell_are_left_out(server: ApiServer, ada: Person) -> None:
+    run_id = server.dispatch(ada.token)
+    reads = server.services.reads
+    assert isinstance(reads, FakeReads)
+    reads.used = Usage(training=TokenCount(input_tokens=12))
+
+    _, answer = server.ask("GET", f"/billing/runs/{run_id}/usage", ada.token)
+
+    assert answer["training"] == {"tokens": 12, "input_tokens": 12, "cost_usd": 0.0}
+    assert answer["inference"] == {"cost_usd": 0.0}
+    assert "total_tokens" not in answer
 
 
 def test_models_and_gpu_types_are_listed(server: ApiServer, ada: Person) -> None:

@@ -146,12 +146,13 @@ def unreadable(*_: object) -> list[dict[str, float]]:
     ("metrics", "num_tokens"),
     [
         (lambda *_: [{"batch/tokens": 100.0}, {"batch/tokens": float("nan")}, {"x": 1}], 100),
-        (no_rows, 0),
-        (unreadable, 0),
+        (lambda *_: [{"batch/tokens": 0.0}], 0),
+        (no_rows, None),
+        (unreadable, None),
     ],
 )
 def test_usage_is_of_all_attempts_and_exact(
-    sqlite_store: Store, metrics: Callable[..., list[dict[str, float]]], num_tokens: int
+    sqlite_store: Store, metrics: Callable[..., list[dict[str, float]]], num_tokens: int | None
 ) -> None:
     account = Account(sqlite_store)
     began = account.now - DAY
