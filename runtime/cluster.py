@@ -13,7 +13,7 @@ from runtime.errors import Problem, SettingsError
 
 
 class _Profile(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
 
 
 class Toleration(_Profile):

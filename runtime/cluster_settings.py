@@ -30,7 +30,7 @@ class SettingsModel(BaseModel):
         frozen=True,
         alias_generator=to_camel,
         populate_by_name=True,
-        use_attribute_docstrings=True,
+        defer_build=True,
     )
 
 

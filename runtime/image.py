@@ -71,8 +71,13 @@ def resolve_image(repository: str, tag: str, logins: Mapping[str, Login]) -> Res
     if "@" in tagged:
         return ResolvedImage(image=tagged)
     registry, name = split_repository(repository)
+    options: dict[str, Any] = {  # Any: keyword arguments of httpx.Client
+        "timeout": _TIMEOUT_S,
+        "follow_redirects": True,
+        "verify": httpx.create_ssl_context(),  # once: else each proxy of the environment reads it
+    }
     try:
-        with httpx.Client(timeout=_TIMEOUT_S, follow_redirects=True) as client:
+        with httpx.Client(**options) as client:
             digest = _ask(client, registry, f"{name}/manifests/{tag}", logins.get(registry))
     except (httpx.HTTPError, httpx.InvalidURL, _RegistryError, ValueError) as error:
         why = str(error) or type(error).__name__

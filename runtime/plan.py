@@ -6,6 +6,7 @@ may run is `runtime.admission`.
 """
 
 from dataclasses import dataclass, replace
+from functools import cache
 from typing import Literal
 
 from pydantic import TypeAdapter
@@ -146,17 +147,19 @@ class RunPlan:
         return next((role for role in self.roles if role.role == name), None)
 
 
-_ADAPTER = TypeAdapter(RunPlan)
-
-
 def plan_to_json(plan: RunPlan) -> str:
     """Return the plan as JSON; `plan_from_json` reads it back to an equal value."""
-    return _ADAPTER.dump_json(plan, indent=2).decode()
+    return _adapter().dump_json(plan, indent=2).decode()
 
 
 def plan_from_json(text: str | bytes) -> RunPlan:
     """Return the plan that `plan_to_json` wrote."""
-    return _ADAPTER.validate_json(text)
+    return _adapter().validate_json(text)
+
+
+@cache
+def _adapter() -> TypeAdapter[RunPlan]:
+    return TypeAdapter(RunPlan)  # late: an `up` on a cluster writes no plan
 
 
 def build_plan(

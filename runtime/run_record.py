@@ -15,7 +15,7 @@ from runtime.states import Capture, RunState, Teardown, is_terminal, may_follow
 
 
 class _Stored(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
 
 
 class StateChange(_Stored):

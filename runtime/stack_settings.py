@@ -7,6 +7,7 @@ clear.
 """
 
 from collections.abc import Mapping
+from functools import cache
 from typing import Annotated, Any, Literal
 
 from pydantic import (
@@ -124,16 +125,14 @@ class _NoTarget(SettingsModel):
     """Where runs are placed."""
 
 
-_ADAPTER: TypeAdapter[AnySettings | _NoTarget] = TypeAdapter(
-    Annotated[
-        Annotated[LocalClusterSettings, Tag(f"{_CLUSTER_TAG}local")]
-        | Annotated[KubernetesClusterSettings, Tag(f"{_CLUSTER_TAG}kubernetes")]
-        | Annotated[_NoTarget, Tag("target")]
-        | Annotated[VolumeSettings, Tag("volume")]
-        | Annotated[RunSettings, Tag("run")],
-        Discriminator(_tag),
-    ]
-)
+_Settings = Annotated[
+    Annotated[LocalClusterSettings, Tag(f"{_CLUSTER_TAG}local")]
+    | Annotated[KubernetesClusterSettings, Tag(f"{_CLUSTER_TAG}kubernetes")]
+    | Annotated[_NoTarget, Tag("target")]
+    | Annotated[VolumeSettings, Tag("volume")]
+    | Annotated[RunSettings, Tag("run")],
+    Discriminator(_tag),
+]
 _TAGS = frozenset({f"{_CLUSTER_TAG}local", f"{_CLUSTER_TAG}kubernetes", "volume", "run"})
 
 
@@ -148,7 +147,7 @@ def parse_settings(
     """
     visible = {key: value for key, value in values.items() if key not in SECRET_KEYS}
     try:
-        settings = _ADAPTER.validate_python(visible)
+        settings = _adapter().validate_python(visible)
     except ValidationError as error:
         raise SettingsError(_problems(error), source=f"stack {stack}") from None
     assert not isinstance(settings, _NoTarget), "it refuses every target that gets there"
@@ -164,6 +163,11 @@ def bad_run_id(run_id: str) -> Problem:
         fix="choose a name like run-123",
         code="run_id",
     )
+
+
+@cache
+def _adapter() -> TypeAdapter[AnySettings | _NoTarget]:
+    return TypeAdapter(_Settings)
 
 
 def _problems(error: ValidationError) -> list[Problem]:

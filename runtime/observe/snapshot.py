@@ -12,11 +12,9 @@ from runtime.checkpoints import checkpoint_steps
 from runtime.cluster import ClusterProfile, KubernetesConnection, LocalConnection
 from runtime.errors import PaddockError
 from runtime.launch.local import TASKSETS
-from runtime.local_state import LocalRun
 from runtime.plan import RunPlan
 from runtime.resume_from import parse_resume_from
 from runtime.situation import Snapshot
-from runtime.supervisor_client import capacity
 
 if TYPE_CHECKING:
     from runtime.kubernetes_api import KubernetesApi
@@ -95,6 +93,9 @@ def _first_steps(
 def _num_free(
     plan: RunPlan, profile: ClusterProfile, connection: LocalConnection
 ) -> dict[str, int]:
+    from runtime.local_state import LocalRun  # late: an `up` on a cluster does without
+    from runtime.supervisor_client import capacity
+
     run = LocalRun(
         state_path=Path(connection.state_path),
         run_path=Path(profile.runs_path) / plan.run_id,
