@@ -5,6 +5,7 @@
 """
 
 import asyncio
+import contextlib
 import logging
 import sys
 from collections.abc import Coroutine
@@ -17,7 +18,7 @@ from runtime.rl.garbage import collect_rarely
 from runtime.rl.policy import Policy
 from runtime.rl.progress import read_num_drawn
 from runtime.rl.resume import find_resume
-from runtime.rl.server_watch import wait_for_server, watch_server
+from runtime.rl.server_watch import look_at_server, wait_for_server, watch_server
 from runtime.rl.sources import Source, open_source
 from runtime.rl.step_loop import StepLoop
 from runtime.rl.steps import step_of
@@ -25,6 +26,7 @@ from runtime.rl.views import OrchestratorView
 
 logger = logging.getLogger(__name__)
 
+_LAST_LOOK_S = 10.0
 _SERVER_TIMEOUT_S = 600.0  # prime-rl's limit for an env server to come up
 
 
@@ -54,6 +56,9 @@ async def orchestrate(config: OrchestratorView) -> None:
             policy.watch(),
             *(watch_server(source) for source in [*train, *evaluation]),
         )
+    except EngineError:
+        await _name_a_dead_peer(policy, [*train, *evaluation])
+        raise
     finally:
         await loop.close()
         for source in [*train, *evaluation]:
@@ -84,6 +89,19 @@ async def _wait_for_peers(config: OrchestratorView, policy: Policy, sources: lis
         *(wait_for_server(source, _SERVER_TIMEOUT_S) for source in sources),
     )
     logger.info("Inference and %d env server(s) are ready", len(sources))
+
+
+async def _name_a_dead_peer(policy: Policy, sources: list[Source]) -> None:
+    """Raise EngineError for a peer that is gone, where one is.
+
+    A dead engine's episodes may all have failed before the next look of its watch; that they
+    failed is then what the user would read, and not why.
+    """
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(_LAST_LOOK_S):
+            await policy.look()
+            for source in sources:
+                await look_at_server(source)
 
 
 async def _first_of(

@@ -68,14 +68,18 @@ class Policy:
     async def watch(self) -> None:
         """Raise EngineError when an engine is gone; never returns."""
         while True:
-            for url in self._server_urls:
-                try:
-                    await self._http.get(f"{url}/health")
-                except httpx.ConnectError:
-                    raise EngineError(f"inference at {url} is gone: see its log") from None
-                except httpx.TransportError:
-                    pass  # busy; a dead process refuses the next connection
+            await self.look()
             await asyncio.sleep(_WATCH_S)
+
+    async def look(self) -> None:
+        """Raise EngineError when an engine is gone now."""
+        for url in self._server_urls:
+            try:
+                await self._http.get(f"{url}/health")
+            except httpx.ConnectError:
+                raise EngineError(f"inference at {url} is gone: see its log") from None
+            except httpx.TransportError:
+                pass  # busy; a dead process refuses the next connection
 
     async def close(self) -> None:
         """Close the connections."""

@@ -28,12 +28,17 @@ async def watch_server(source: Source) -> None:
     health = asyncio.ensure_future(_watch_health(source))
     try:
         while not health.done():
-            if not await _accepts(source.client.address):
-                raise EngineError(f"{_name(source)} is gone: see its log")
+            await look_at_server(source)
             await asyncio.wait({health}, timeout=_PING_S)
         health.result()
     finally:
         health.cancel()
+
+
+async def look_at_server(source: Source) -> None:
+    """Raise EngineError when a source's server is gone now."""
+    if not await _accepts(source.client.address):
+        raise EngineError(f"{_name(source)} is gone: see its log")
 
 
 async def _watch_health(source: Source) -> None:
