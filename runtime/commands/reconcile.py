@@ -1,8 +1,10 @@
-"""`paddock reconcile`: observe all runs of a cluster, so that their records are right unattended.
+"""`paddock reconcile`: what a server does for runs without its API, or one cluster's observer.
 
-Several copies do no harm. It also reports, and only reports, what runs left behind.
+Without a cluster it is the loop of `paddock serve`, for runs by GitOps and by hand. With one it
+needs neither database nor stacks and only writes records; several copies of that do no harm.
 """
 
+import os
 import signal
 import threading
 from contextlib import closing
@@ -11,37 +13,78 @@ from typing import Annotated
 import typer
 
 from runtime.cluster import KubernetesConnection
-from runtime.commands.session import offline_project, say
+from runtime.commands.admin.database import DatabaseOption, opened
+from runtime.commands.serve import WorkersOption, write_log_as_json
+from runtime.commands.session import find_project, offline_project, say
 from runtime.errors import Problem, SettingsError
-from runtime.kubernetes_api import KubernetesApi
 from runtime.locate import cluster_connection
-from runtime.observe.kubernetes.observer import LOOK_S, RunObserver
-from runtime.observe.kubernetes.orphans import find_orphans
-from runtime.observe.kubernetes.reconciler import Reconciler
-from runtime.observe.kubernetes.run_files import RunFiles
-from runtime.observe.kubernetes.watch import open_watch
+from runtime.observe.kubernetes.observer import LOOK_S
 
 _ONCE_S = 60.0
 
 
 def reconcile(
-    cluster: Annotated[str | None, typer.Option(help="cluster stack")] = None,
+    cluster: Annotated[
+        str | None, typer.Option(help="only observe the runs of this cluster stack")
+    ] = None,
     context: Annotated[
         str | None, typer.Option(help="kubeconfig context instead; in a pod: in-cluster")
     ] = None,
     namespace: Annotated[str, typer.Option(help="namespace of the runs, with --context")] = (
         "paddock"
     ),
+    database: DatabaseOption = None,
+    workers: WorkersOption = 4,
     once: Annotated[bool, typer.Option("--once", help="one round, then end")] = False,
     interval: Annotated[
-        float, typer.Option(min=0.5, help="seconds between looks at rules that wait for a time")
+        float, typer.Option(min=0.5, help="seconds between looks, with --cluster or --context")
     ] = LOOK_S,
 ) -> None:
-    """Write what becomes of a cluster's runs until it is ended; several copies do no harm."""
-    connection = _connection(cluster, context, namespace)
-    ended = threading.Event()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda *_: ended.set())
+    """Bring runs to their ends and tear them down, without an API, until it is ended.
+
+    With --cluster or --context it only writes what becomes of that cluster's runs.
+    """
+    if cluster is None and context is None:
+        _drive(database, workers, once=once)
+    elif database is not None:
+        message = "excludes --cluster and --context, which observe without a database"
+        raise SettingsError([Problem(loc=("database",), message=message)], source="reconcile")
+    else:
+        _observe(_connection(cluster, context, namespace), interval, once=once)
+
+
+def _drive(database: str | None, workers: int, *, once: bool) -> None:
+    """Do what a server does for the runs of its clusters."""
+    write_log_as_json()
+    ended = _ended_by_signal()
+    with opened(database) as store:
+        from runtime.control.assembly import reconcile_once, running
+        from runtime.control.operator import OperatorLimits
+
+        where = {"checkout": find_project(), "environ": os.environ}
+        limits = OperatorLimits(num_workers=workers)
+        if once:
+            found = reconcile_once(store, **where, limits=limits)
+            say(f"{found.num_runs} runs were looked at")
+            for orphan in found.orphans:
+                say(f"left behind: {orphan}")
+            return
+        with running(store, **where, limits=limits):
+            say(f"paddock reconciles the runs of {store.name}")
+            ended.wait()
+            say("ending: no more work is taken; operations under way go on by themselves")
+
+
+def _observe(connection: KubernetesConnection, interval_s: float, *, once: bool) -> None:
+    """Write what becomes of a cluster's runs; report, and only report, what they left behind."""
+    from runtime.kubernetes_api import KubernetesApi
+    from runtime.observe.kubernetes.observer import RunObserver
+    from runtime.observe.kubernetes.orphans import find_orphans
+    from runtime.observe.kubernetes.reconciler import Reconciler
+    from runtime.observe.kubernetes.run_files import RunFiles
+    from runtime.observe.kubernetes.watch import open_watch
+
+    ended = _ended_by_signal()
     with closing(KubernetesApi.connect(connection)) as api, open_watch(api) as watch:
         observer = RunObserver(api, watch, RunFiles(api))
         reconciler = Reconciler(watch, observer, say)
@@ -50,14 +93,21 @@ def reconcile(
             say(f"{number} open runs were looked at")
         else:
             say(f"observing the runs of namespace {connection.namespace}")
-            reconciler.run(interval_s=interval, is_over=ended.is_set)
+            reconciler.run(interval_s=interval_s, is_over=ended.is_set)
         for orphan in find_orphans(api) if once else ():
             say(str(orphan))
 
 
+def _ended_by_signal() -> threading.Event:
+    ended = threading.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: ended.set())
+    return ended
+
+
 def _connection(cluster: str | None, context: str | None, namespace: str) -> KubernetesConnection:
-    if (cluster is None) == (context is None):
-        raise SettingsError([Problem(message="give --cluster, or --context with --namespace")])
+    if cluster is not None and context is not None:
+        raise SettingsError([Problem(message="--cluster and --context exclude each other")])
     if cluster is not None:
         return cluster_connection(offline_project(), cluster)
     return KubernetesConnection(context=str(context), namespace=namespace)

@@ -17,6 +17,10 @@ from runtime.commands.session import find_project, say
 _HOST = "127.0.0.1"
 _PORT = 8899
 
+WorkersOption = Annotated[
+    int, typer.Option(min=1, max=64, help="operations of the engine at a time")
+]
+
 
 def serve(
     host: Annotated[
@@ -24,9 +28,7 @@ def serve(
     ] = _HOST,
     port: Annotated[int, typer.Option(min=0, max=65_535, help="port; 0: a free one")] = _PORT,
     database: DatabaseOption = None,
-    workers: Annotated[
-        int, typer.Option(min=1, max=64, help="operations of the engine at a time")
-    ] = 4,
+    workers: WorkersOption = 4,
 ) -> None:
     """Serve the API of `prime`, and run what is dispatched until SIGTERM."""
     write_log_as_json()

@@ -18,9 +18,8 @@ from runtime.control.operations import (
     Operation,
     OperationBusyError,
     OperationKind,
-    OperationReport,
-    OperationState,
     Operator,
+    not_performed,
 )
 from runtime.control.places import RunPlace
 from runtime.control.run_memory import CAPTURE, PAUSE, RunMemory, end_key
@@ -167,21 +166,12 @@ class Acts:
             cluster=cluster,
             lease=subject.fence,
             settings=settings,
+            is_adopted=run.is_adopted,
         )
 
     def _not_started(self, operation: Operation, error: OperationBusyError) -> None:
-        report = OperationReport(
-            operation_id=operation.operation_id,
-            kind=operation.kind,
-            run_id=operation.run_id,
-            attempt=operation.attempt,
-            state=OperationState.FAILED,
-            code=error.code,
-            message=str(error),
-            is_retryable=True,
-        )
         with self.store.write() as tx:
-            operations.finish(tx, report)
+            operations.finish(tx, not_performed(operation, error.code, str(error)))
 
     def _end(self, step: EndWorkloads, subject: Subject) -> None:
         newest = subject.at.newest

@@ -1,23 +1,27 @@
 """Adopted runs: those that `pulumi up` or GitOps made on a cluster that this control plane serves.
 
-Found by their records, stored as `is_adopted`, observed, metered and shown like any other; nothing
-of them is ever changed: an intent is answered with the command to type. Runs that carry the id of
-another control plane are that one's.
+Found by their records, stored as `is_adopted`, observed, metered and shown like any other. One
+whose stack this server can open is ended, resumed and torn down like its own, but for the empty
+stack, which a person made; of any other nothing is changed, and an intent is answered with the
+command to type. A run that carries the id of another control plane is that one's; one with this
+one's id that the store does not know, after a restore say, is taken in likewise.
 """
 
 import logging
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 from pydantic import ValidationError
 from sqlalchemy import Connection
 
 from runtime.control.places import FoundRun, Places
+from runtime.control.stack_facts import StackFacts
 from runtime.control.store import events, leases, runs, users
 from runtime.control.store.store import Store
-from runtime.control.values import Lease, NewRun, StoredRun
+from runtime.control.values import Lease, NewRun, StoredRun, Wish
 from runtime.errors import RunStateError
 from runtime.plan import RunPlan, plan_from_json
-from runtime.states import RunState
+from runtime.states import Capture, RunState, Teardown
 
 _LOG = logging.getLogger(__name__)
 
@@ -31,12 +35,27 @@ _COMMANDS = {
 """What a person types where the stack is, instead of asking the server."""
 
 
+_AS_BEGUN: Mapping[str, object] = {
+    "wish": Wish.RUN,
+    "wish_reason": "",
+    "teardown": Teardown.NONE,
+    "capture": Capture.NONE,
+    "queue_number": None,
+    "started_at": None,
+    "ended_at": None,
+    "deleted_at": None,
+    "exit_details": None,
+}
+"""What is not so any more once somebody has begun another attempt by hand."""
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Adoption:
     """Takes runs that others made into the store."""
 
     store: Store
     places: Places
+    _told: set[str] = field(default_factory=set)
 
     def adopt(self, fence: Lease) -> list[str]:
         """Store the live runs that the store does not know, and note new attempts; return ids."""
@@ -54,8 +73,13 @@ class Adoption:
         known = runs.get_run(connection, record.run_id)
         if known is not None:
             return known.is_adopted and self._follow(connection, known, found)
+        if record.is_over:
+            return False
         owner = _owner(connection)
-        if owner is None or record.is_over or found.control_plane_id:
+        if owner is None:
+            if record.run_id not in self._told:
+                self._told.add(record.run_id)
+                _LOG.warning("%s waits for a user to own it: `paddock user add`", record.run_id)
             return False
         run = runs.insert_run(connection, _new_run(found, user_id=owner))
         events.add_event(connection, run, "state", state=run.state, message="adopted")
@@ -77,26 +101,40 @@ class Adoption:
             connection,
             run.run_id,
             run.version,
+            fence=None,
             attempt=record.attempt,
             state=record.state,
             reason=record.reason,
-            started_at=None,
-            ended_at=None,
-            exit_details=None,
+            **_AS_BEGUN,
         )
         if changed is not None:
             events.add_event(connection, changed, "state", state=record.state)
         return changed is not None
 
 
-def refuse_adopted(run: StoredRun, intent: str) -> None:
-    """Raise RunStateError with the command to type, for a run that others drive."""
-    if run.is_adopted:
+def refuse_adopted(run: StoredRun, intent: str, stack: StackFacts) -> None:
+    """Raise RunStateError with the command to type, for a run whose stack others have to change."""
+    why = _why_not(run, intent, stack)
+    if run.is_adopted and why:
         command = _COMMANDS[intent].format(run=run.run_id)
         raise RunStateError(
-            f"{run.run_id} was made by hand or by GitOps, the server only watches it: type "
-            f"{command} where its stack is"
+            f"{run.run_id} was made by hand or by GitOps, and the server only watches it, for "
+            f"{why}: type {command} where its stack is"
         )
+
+
+def _why_not(run: StoredRun, intent: str, stack: StackFacts) -> str:
+    """Return why this server cannot do it, empty where it can."""
+    if stack.trouble:
+        return stack.trouble
+    if not stack.is_run_on(run.cluster):
+        return "the stack of this name in its state backend is another one"
+    if intent not in {"resume", "restart"}:
+        return ""
+    env_file = str(stack.settings.get("envFile") or "/")
+    if not env_file.startswith(("/", "~")):
+        return f"paddock:envFile {env_file} is a path of another project"
+    return "" if run.config_text else "its TOML is not known here"
 
 
 def _owner(connection: Connection) -> str | None:

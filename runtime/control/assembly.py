@@ -1,14 +1,16 @@
 """A server put together: the store, its services for the API, and the loops that do the work.
 
-The only module that knows every part of the control plane; `paddock serve` runs what it makes, and
-`runtime.control.app` takes its services.
+The only module that knows every part of the control plane; `paddock serve` and `paddock reconcile`
+run what it makes, and `runtime.control.app` takes its services.
 """
 
+import itertools
 import json
 import logging
 import os
 import socket
 import threading
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -21,11 +23,13 @@ from runtime.control.cluster_catalog import ClusterCatalog
 from runtime.control.dispatcher import RunDispatcher
 from runtime.control.intents import StoredIntents
 from runtime.control.known_clusters import KnownClusters
+from runtime.control.known_stacks import KnownStacks
 from runtime.control.lease_keeper import LeaseKeeper
 from runtime.control.operator import OperatorLimits, ProcessOperator
+from runtime.control.orphans import Orphan
 from runtime.control.presence import host_bound, present
 from runtime.control.readings import Usage
-from runtime.control.reconciler import Reconciler
+from runtime.control.reconciler import PASS_S, Reconciler
 from runtime.control.requests import FeedbackNote
 from runtime.control.run_captures import StoreCapturer
 from runtime.control.run_origin import steps_in_cluster
@@ -41,6 +45,10 @@ from runtime.naming import new_run_id
 
 _LOG = logging.getLogger(__name__)
 _JOIN_S = 30.0
+_CONNECT_S = 60.0
+_POLL_S = 0.2
+_ROUND_S = 1800.0
+"""How long one round waits for what is under way; a capture takes 15 minutes at most."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -58,9 +66,18 @@ class Parts:
     store: Store
     keeper: LeaseKeeper
     clusters: KnownClusters
+    stacks: KnownStacks
     places: ClusterPlaces
     operator: ProcessOperator
     sources: RunSources
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class OneRound:
+    """What one round found: how many runs there were to look at, and what was left behind."""
+
+    num_runs: int
+    orphans: tuple[Orphan, ...]
 
 
 @contextmanager
@@ -76,6 +93,51 @@ def running(
     Raises SetupError where it may not work beside another server. At the end no more work is
     taken; what an operation does goes on without the server.
     """
+    with (
+        _opened(store, checkout, environ, limits) as parts,
+        _reconciler(parts) as reconciler,
+        _loops(parts, reconciler),
+    ):
+        served = ", ".join(parts.clusters.profiles()) or "no cluster yet"
+        _LOG.info("server %s serves %s", parts.keeper.holder, served)
+        yield ControlPlane(services=_services(parts), holder=parts.keeper.holder)
+
+
+def reconcile_once(
+    store: Store,
+    *,
+    checkout: Path,
+    environ: Mapping[str, str],
+    limits: OperatorLimits = OperatorLimits(),  # noqa: B008 - frozen
+) -> OneRound:
+    """Bring every run as far as it goes by now, and look for what was left behind.
+
+    Raises SetupError as `running` does.
+    """
+    with (
+        _opened(store, checkout, environ, limits) as parts,
+        _reconciler(parts, sweeps=False) as reconciler,
+    ):
+        parts.clusters.refresh()
+        began = time.monotonic()
+        while not parts.places.are_open() and time.monotonic() < began + _CONNECT_S:
+            parts.places.refresh()
+            time.sleep(_POLL_S)
+        for number in itertools.count():
+            parts.stacks.look()
+            reconciler.make_pass()
+            # what a pass has adopted is observed by the next
+            is_done = number > 0 and not reconciler.is_busy()
+            if is_done or time.monotonic() > began + _ROUND_S:
+                break
+            time.sleep(PASS_S)
+        return OneRound(num_runs=reconciler.num_runs, orphans=reconciler.sweep())
+
+
+@contextmanager
+def _opened(
+    store: Store, checkout: Path, environ: Mapping[str, str], limits: OperatorLimits
+) -> Iterator[Parts]:
     holder = new_holder()
     with present(store, holder, host_bound(store, environ)), LeaseKeeper(store, holder) as keeper:
         clusters = KnownClusters(store, checkout=checkout, environ=environ)
@@ -83,19 +145,19 @@ def running(
             store=store,
             keeper=keeper,
             clusters=clusters,
+            stacks=KnownStacks(store, checkout=checkout, environ=environ),
             places=ClusterPlaces(clusters),
             operator=ProcessOperator(store, checkout=checkout, environ=environ, limits=limits),
             sources=RunSources(clusters, open_artifact_store(artifacts_url(environ))),
         )
-        with _loops(parts):
-            served = ", ".join(clusters.profiles()) or "no cluster yet"
-            _LOG.info("server %s serves %s", holder, served)
-            yield ControlPlane(services=_services(parts), holder=holder)
+        try:
+            yield parts
+        finally:
+            parts.places.close()
 
 
 @contextmanager
-def _loops(parts: Parts) -> Iterator[None]:
-    """Run what works without being asked, until the end of the block."""
+def _reconciler(parts: Parts, *, sweeps: bool = True) -> Iterator[Reconciler]:
     capturer = StoreCapturer(parts.sources)
     reconciler = Reconciler(
         store=parts.store,
@@ -103,11 +165,29 @@ def _loops(parts: Parts) -> Iterator[None]:
         operator=parts.operator,
         keeper=parts.keeper,
         capturer=capturer,
+        stacks=parts.stacks,
+        sweeps=sweeps,
     )
+    try:
+        yield reconciler
+    finally:
+        capturer.close()
+        parts.operator.close()
+        reconciler.close()
+
+
+@contextmanager
+def _loops(parts: Parts, reconciler: Reconciler) -> Iterator[None]:
+    """Run what works without being asked, until the end of the block."""
     volumes = VolumeLoop(store=parts.store, operator=parts.operator, holder=parts.keeper.holder)
     parts.clusters.refresh()
     is_over = threading.Event()
-    loops = {"clusters": parts.clusters.run, "reconciler": reconciler.run, "volumes": volumes.run}
+    loops = {
+        "clusters": parts.clusters.run,
+        "stacks": parts.stacks.run,
+        "reconciler": reconciler.run,
+        "volumes": volumes.run,
+    }
     threads = [
         threading.Thread(target=run, args=(is_over,), name=name, daemon=True)
         for name, run in loops.items()
@@ -120,10 +200,6 @@ def _loops(parts: Parts) -> Iterator[None]:
         is_over.set()
         for thread in threads:
             thread.join(_JOIN_S)
-        capturer.close()
-        parts.operator.close()
-        reconciler.close()
-        parts.places.close()
 
 
 def new_holder() -> str:
@@ -143,7 +219,7 @@ def _services(parts: Parts) -> Services:
             first_steps=steps_in_cluster(parts.sources),
             **server,
         ),
-        intents=StoredIntents(store=store, **server),
+        intents=StoredIntents(store=store, stack_facts=parts.stacks.facts, **server),
         reads=_reads(parts),
         catalog=ClusterCatalog(clusters=parts.clusters, rooms=parts.places.rooms),
         volumes=StackVolumes(store=store, clusters=parts.clusters),

@@ -8,8 +8,9 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from runtime.control.engine_call import KilledError, LateError
 from runtime.control.operations import CAPACITY, ENGINE_ALIVE, UNREACHABLE, OperationKind
-from runtime.control.stacks import KilledError, LateError, LockedError
+from runtime.control.stacks import LockedError
 from runtime.errors import PaddockError
 
 INTERRUPTED = "interrupted"

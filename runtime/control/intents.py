@@ -13,6 +13,7 @@ from sqlalchemy import Connection
 from runtime.control.adopted import refuse_adopted
 from runtime.control.operations import Operation, OperationKind, Operator
 from runtime.control.requests import ResumeRun
+from runtime.control.stack_facts import NoStacks, StackFacts
 from runtime.control.store import events, operations, queue, run_lists, runs
 from runtime.control.store.store import Store
 from runtime.control.values import Lease, StoredRun, User, Wish
@@ -35,6 +36,8 @@ class StoredIntents:
     operator: Operator
     holder: str
     server: Callable[[], Lease | None] = lambda: None
+    stack_facts: Callable[[str], StackFacts] = NoStacks().facts
+    """Reads the stack of an adopted run; may take as long as two starts of the engine."""
 
     def stop(self, user: User, run_id: str) -> StoredRun:
         """End a run; one that is over is returned as it is."""
@@ -75,8 +78,14 @@ class StoredIntents:
             changes = _next_attempt(run) | {"state": RunState.QUEUED}
             if request.gpu_type:
                 changes["gpu_type"] = request.gpu_type
+            if run.is_adopted and request.secrets:
+                raise RunStateError(
+                    f"{run_id} was made by hand, so its secrets are set by hand: "
+                    f"pulumi config set --secret --path paddock:env.KEY --stack {run_id}"
+                )
             names = sorted({*run.secret_names, *request.secrets})
-            return changes | {"settings": {**run.settings, **new}, "secret_names": names}
+            settings = {**_settings_of_next(run), **new}
+            return changes | {"settings": settings, "secret_names": names}
 
         def follow(connection: Connection, run: StoredRun) -> None:
             if not request.secrets:
@@ -112,12 +121,13 @@ class StoredIntents:
         follow: Callable[[Connection, StoredRun], None] = lambda connection, run: None,
     ) -> StoredRun:
         """Write what `decide` says of the run as it is now; None leaves it."""
+        stack = self._stack_of(user, run_id)
         for _ in range(_TRIES):
             with self.store.write() as tx:
                 run = run_lists.visible_run(tx, user, run_id)
                 if run is None:
                     raise NotFoundError(f"no run {run_id}")
-                refuse_adopted(run, intent)
+                refuse_adopted(run, intent, stack)
                 changes = decide(run)
                 if changes is None:
                     return run
@@ -132,6 +142,12 @@ class StoredIntents:
                         events.add_event(tx, changed, "state", state=changed.state)
                     return changed
         raise ConflictError(f"{run_id} changes all the time: try again")
+
+    def _stack_of(self, user: User, run_id: str) -> StackFacts:
+        """Read the stack of an adopted run, before any transaction: it takes a while."""
+        with self.store.read() as tx:
+            run = run_lists.visible_run(tx, user, run_id)
+        return self.stack_facts(run_id) if run is not None and run.is_adopted else StackFacts()
 
     def _new_secrets(self, operation_id: str, run: StoredRun, request: ResumeRun) -> Operation:
         return Operation(
@@ -150,11 +166,17 @@ def _next_attempt(run: StoredRun) -> dict[str, object]:
     return {
         "wish": Wish.RUN,
         "attempt": run.attempt + 1,
+        "settings": _settings_of_next(run),
         "reason": "",
         "started_at": None,
         "ended_at": None,
         "exit_details": None,
     }
+
+
+def _settings_of_next(run: StoredRun) -> dict[str, JsonValue]:
+    """Return a run's settings at the next attempt, which of an adopted one say who began it."""
+    return {**run.settings, **({"attempt": run.attempt + 1} if run.is_adopted else {})}
 
 
 def _settings_of(request: ResumeRun) -> dict[str, JsonValue]:

@@ -27,6 +27,10 @@ STUCK_TRIES = 3
 LET_GO_S = 15.0
 """How long the components of a run that is over have to end by themselves."""
 
+BY_HAND_S = 20.0
+"""How long whoever made a run has to destroy it at its end, as `paddock wait --destroy` does."""
+
+_ENDING = frozenset({OperationKind.DESTROY, OperationKind.REMOVE, OperationKind.RECOVER})
 _LATE = "not done within {:.0f} s: what is missing stays in the run directory"
 
 
@@ -77,8 +81,11 @@ def _unused(at: Situation) -> Step:
 
 
 def _torn_down(at: Situation) -> Step:
-    newest = at.newest
+    # an attempt that somebody began by hand has had none yet
+    newest = at.operation if at.run.is_adopted else at.newest
     kind = newest.kind if newest is not None else OperationKind.UP
+    if at.run.is_adopted and kind not in _ENDING:
+        return _teardown_of_adopted(at)
     is_done = newest is not None and newest.state is OperationState.DONE
     if kind is OperationKind.RECOVER and newest is not None:
         is_removing = newest.recovers is OperationKind.REMOVE
@@ -91,6 +98,18 @@ def _torn_down(at: Situation) -> Step:
         return _failed_destroy(at)
     left = at.seen.num_left if at.seen is not None and at.seen.is_reachable else 0
     return Start(kind=OperationKind.REMOVE) if left == 0 else at.again(kind)
+
+
+def _teardown_of_adopted(at: Situation) -> Step:
+    """Destroy a stack that a person made, unless that person does, or has done so."""
+    if at.seen is not None and at.seen.is_torn_down:
+        has_project = at.newest is not None and at.newest.kind is not OperationKind.REMOVE
+        if has_project:
+            return Start(kind=OperationKind.REMOVE)
+        return SetTeardown(teardown=Teardown.DONE)
+    is_asked = at.run.wish in {Wish.STOP, Wish.DELETE}
+    is_late = is_asked or at.since_end_s > BY_HAND_S
+    return Start(kind=OperationKind.DESTROY) if is_late else Nothing()
 
 
 def _failed_destroy(at: Situation) -> Step:

@@ -31,4 +31,6 @@ def changed_settings(run: StoredRun, kind: OperationKind) -> dict[str, JsonValue
         changed["imageTag"] = str(run.settings["imageTag"])
     if kind is OperationKind.RESUME:
         changed["attempt"] = run.attempt
+    if run.is_adopted:  # its own settings may name a file of somebody's project
+        changed["configText"] = run.config_text
     return changed

@@ -71,6 +71,9 @@ class Operation:
     """The lease under which it was decided; once lost, no engine is started for it any more."""
     settings: Mapping[str, JsonValue] = field(default_factory=dict)
     secrets: Mapping[str, str] = field(default_factory=dict, repr=False)
+    is_adopted: bool = False
+    """A person made the stack: its settings are those that it was last brought up with, and a
+    REMOVE takes away only the private project."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -101,6 +104,22 @@ class StoredOperation(OperationReport):
     num_tries: int = 1
     """How often in a row this kind has been begun at this attempt."""
     started_at: datetime
+
+
+def not_performed(
+    operation: Operation | StoredOperation, code: str, message: str
+) -> OperationReport:
+    """Return the report of an operation that never began, and may be begun again."""
+    return OperationReport(
+        operation_id=operation.operation_id,
+        kind=operation.kind,
+        run_id=operation.run_id,
+        attempt=operation.attempt,
+        state=OperationState.FAILED,
+        code=code,
+        message=message,
+        is_retryable=True,
+    )
 
 
 def server_lease(holder: str) -> str:

@@ -98,7 +98,10 @@ class FoundRun:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Leftover:
-    """Something of a run on a cluster or a machine; whether it may be there the store knows."""
+    """Something of a run on a cluster, on a machine, or in the state backend.
+
+    Whether it may be there the store knows.
+    """
 
     cluster: str
     kind: str
@@ -110,6 +113,10 @@ class Leftover:
     gpu_type: str = ""
     num_gpus: int = 0
     started_at: datetime | None = None
+    is_stack: bool = False
+    """It is a stack of the state backend."""
+    trouble: str = ""
+    """Why it cannot be removed, whosever it is."""
 
 
 class Places(Protocol):
@@ -125,6 +132,10 @@ class Places(Protocol):
 
     def rooms(self) -> tuple[ClusterRoom, ...]:
         """Return the room of each cluster; one that does not answer is left out."""
+        ...
+
+    def answering(self) -> frozenset[str]:
+        """Return the clusters that show all of their runs now."""
         ...
 
     def found_runs(self) -> tuple[FoundRun, ...]:

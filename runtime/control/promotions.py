@@ -119,17 +119,13 @@ class Promotions:
 
 def is_waiting(run: StoredRun) -> bool:
     """Tell whether a run is in the queue."""
-    return (
-        run.state is RunState.QUEUED
-        and run.queue_number is not None
-        and run.wish is Wish.RUN
-        and not run.is_adopted
-    )
+    is_queued = run.state is RunState.QUEUED and run.queue_number is not None
+    return is_queued and run.wish is Wish.RUN and run.is_driven
 
 
 def holds_room(run: StoredRun) -> bool:
-    """Tell whether a run was given room that it may not show yet; adopted ones only show theirs."""
-    if run.is_adopted or run.cluster is None or run.state in _NO_PLACE:
+    """Tell whether a run was given room that it may not show yet; by hand it only shows."""
+    if not run.is_driven or run.cluster is None or run.state in _NO_PLACE:
         return False
     return run.state is not RunState.QUEUED or run.queue_number is None
 

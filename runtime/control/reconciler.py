@@ -27,13 +27,16 @@ from runtime.control.operations import (
     OperationState,
     Operator,
     StoredOperation,
+    not_performed,
     server_lease,
 )
-from runtime.control.orphans import OrphanSweep
+from runtime.control.orphans import Orphan, OrphanSweep
 from runtime.control.places import Places
 from runtime.control.promotions import Promotions, is_waiting
 from runtime.control.run_memory import RunMemory, end_key
 from runtime.control.situations import Situation
+from runtime.control.stack_facts import NoStacks, Stacks
+from runtime.control.stack_orphans import StackSweep
 from runtime.control.steps import next_step
 from runtime.control.store import leases, operations, run_lists, runs
 from runtime.control.store.columns import read_clock
@@ -74,12 +77,16 @@ class Reconciler:
     operator: Operator
     keeper: LeaseKeeper
     capturer: Capturer = field(default_factory=NoCapture)
+    stacks: Stacks = field(default_factory=NoStacks)
+    sweeps: bool = True
+    """Look for orphans now and then without being asked."""
     _memories: dict[str, RunMemory] = field(default_factory=dict)
     _acts: Acts = field(init=False)
     _metering: Metering = field(init=False)
     _biller: Biller = field(init=False)
     _promotions: Promotions = field(init=False)
     _adoption: Adoption = field(init=False)
+    _stack_sweep: StackSweep = field(init=False)
     _sweep: OrphanSweep = field(init=False)
     _pool: ThreadPoolExecutor = field(init=False)
     _slow: ThreadPoolExecutor = field(init=False)
@@ -100,7 +107,10 @@ class Reconciler:
         self._biller = Biller(store=self.store)
         self._promotions = Promotions(store=self.store, places=self.places)
         self._adoption = Adoption(store=self.store, places=self.places)
-        self._sweep = OrphanSweep(store=self.store, places=self.places)
+        self._stack_sweep = StackSweep(
+            store=self.store, stacks=self.stacks, places=self.places, operator=self.operator
+        )
+        self._sweep = OrphanSweep(store=self.store, places=self.places, stacks=self._stack_sweep)
 
     def run(self, is_over: threading.Event) -> None:
         """Make a pass a second until the event is set; a pass that fails is made again."""
@@ -114,6 +124,7 @@ class Reconciler:
 
     def close(self) -> None:
         """Wait for what is being done; what has not begun is left to the next server."""
+        self._stack_sweep.is_over.set()
         self._pool.shutdown(cancel_futures=True)
         self._slow.shutdown(cancel_futures=True)
 
@@ -131,6 +142,23 @@ class Reconciler:
         fence = self.keeper.lease(SCHEDULER)
         if fence is not None:
             self._schedule(fence, loaded)
+
+    def is_busy(self) -> bool:
+        """Tell whether something is under way that the next passes will go on with."""
+        loaded = self._load()
+        is_acting = any(memory.is_acting for memory in self._memories.values())
+        is_capturing = any(run.capture is Capture.RUNNING for run in loaded.runs)
+        is_operating = any(one.state is OperationState.RUNNING for one in loaded.newest.values())
+        return is_acting or is_capturing or is_operating
+
+    @property
+    def num_runs(self) -> int:
+        """Return how many runs the last pass looked at."""
+        return len(self._memories)
+
+    def sweep(self) -> tuple[Orphan, ...]:
+        """Look for orphans now, and return them."""
+        return self._sweep.sweep(self._load().now, self.keeper.lease(SCHEDULER))
 
     def _load(self) -> Loaded:
         with self.store.read() as tx:
@@ -188,7 +216,14 @@ class Reconciler:
         seen = place.observe() if place is not None else None
         if seen is not None:
             self._metering.meter(run, seen.uses, memory)
-        at = Situation(run=run, now=loaded.now, seen=seen, newest=newest, is_holder_dead=is_dead)
+        at = Situation(
+            run=run,
+            now=loaded.now,
+            seen=seen,
+            newest=newest,
+            is_holder_dead=is_dead,
+            is_own=run.is_adopted and self.stacks.owns(run),
+        )
         self._walk(Subject(at=at, place=place, memory=memory, fence=fence))
 
     def _judge_holder(
@@ -239,8 +274,8 @@ class Reconciler:
         self._promotions.promote(loaded.runs, loaded.newest, fence)
         if self._is_due("adopt", ADOPT_S):
             self._adoption.adopt(fence)
-        if self._is_due("sweep", SWEEP_S):
-            self._slow.submit(self._sweep.sweep_safely, loaded.now)
+        if self.sweeps and self._is_due("sweep", SWEEP_S):
+            self._slow.submit(self._sweep.sweep_safely, loaded.now, fence)
 
     def _is_due(self, what: str, every_s: float) -> bool:
         if time.monotonic() < self._due.get(what, 0.0):
@@ -257,13 +292,5 @@ def _is_idle(run: StoredRun, newest: StoredOperation | None) -> bool:
 
 
 def _never_begun(newest: StoredOperation) -> OperationReport:
-    return OperationReport(
-        operation_id=newest.operation_id,
-        kind=newest.kind,
-        run_id=newest.run_id,
-        attempt=newest.attempt,
-        state=OperationState.FAILED,
-        code="lost",
-        message=f"{newest.kind} was never begun: the server is overloaded, or was restarted",
-        is_retryable=True,
-    )
+    what = f"{newest.kind} was never begun: the server is overloaded, or was restarted"
+    return not_performed(newest, "lost", what)

@@ -75,6 +75,18 @@ class ClusterPlaces:
         """Return the room of each cluster; one that does not answer is left out."""
         return tuple(self._each(lambda sight: [sight.room()]))
 
+    def answering(self) -> frozenset[str]:
+        """Return the clusters that show all of their runs now."""
+        return frozenset(
+            name
+            for name, sight in list(self._sights.items())
+            if isinstance(sight, LocalSight) or sight.is_current
+        )
+
+    def are_open(self) -> bool:
+        """Tell whether every cluster answers, or has failed to."""
+        return self._clusters.profiles().keys() <= self.answering() | self._again.keys()
+
     def found_runs(self) -> tuple[FoundRun, ...]:
         """Return the runs that the clusters know by their records."""
         return tuple(self._each(lambda sight: sight.found_runs()))

@@ -37,6 +37,8 @@ class Situation:
     seen: Seen | None = None
     newest: StoredOperation | None = None
     is_holder_dead: bool = False
+    is_own: bool = False
+    """Of an adopted run: this server can open its stack."""
     is_ended: bool = False
     pause: PauseMark | None = None
     capture: CaptureReport | None = None
@@ -69,7 +71,7 @@ class Situation:
     @property
     def is_never_up(self) -> bool:
         """Tell whether no `up` was ever begun on the run's stack."""
-        if self.run.attempt > 1:
+        if self.run.attempt > 1 or self.run.is_adopted:
             return False
         if self.newest is None or self.newest.kind in MAKING:
             return True

@@ -4,49 +4,25 @@ An operation works on a project directory (the user's checkout, or a private one
 plane), streams its lines, and fails as one StackError. Secrets go in through stdin, never argv.
 """
 
-import contextlib
 import json
-import os
-import signal
-import subprocess
-from collections import deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from threading import Event, Timer
 from typing import Any
 
 import yaml
 
 from runtime import naming
 from runtime.control.backend import file_backend
+from runtime.control.engine_call import OnLine, call_engine
 from runtime.control.locks import drop_dead_locks, is_owner_dead, remove_torn_sidecars, stack_locks
 from runtime.errors import NotFoundError, StackError
-
-OnLine = Callable[[str], None]
-_TIMEOUT_S = 900.0
-"""Watchdog of one operation; an `up` only waits for acceptance, never for GPUs."""
-
-_GRACE_S = 30.0
-"""From the one SIGINT, after which the engine saves its state, to SIGKILL."""
 
 
 class LockedError(StackError):
     """An engine that is not proved dead holds the stack."""
 
     code = "stack_locked"
-
-
-class LateError(StackError):
-    """An operation was ended at the watchdog's limit."""
-
-    code = "stack_late"
-
-
-class KilledError(StackError):
-    """An engine was killed by somebody else, for want of memory say."""
-
-    code = "stack_killed"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -61,6 +37,16 @@ class Project:
         return self.path / "stacks" / f"Pulumi.{stack}.yaml"
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ListedStack:
+    """A stack as the backend lists it: its last update, empty where none was."""
+
+    name: str
+    updated: str
+    num_resources: int | None
+    """None where the backend does not say."""
+
+
 def list_stacks(project: Project) -> list[str]:
     """Return the names of the project's stacks in the backend.
 
@@ -71,14 +57,23 @@ def list_stacks(project: Project) -> list[str]:
 
 def stack_updates(project: Project) -> dict[str, str]:
     """Return the time of the last update of each stack of the project, empty where none was."""
+    return {stack.name: stack.updated for stack in listed_stacks(project)}
+
+
+def listed_stacks(project: Project) -> list[ListedStack]:
+    """Return what the backend lists of each stack of the project."""
     backend = file_backend(project.environment)
     if backend is not None:
         remove_torn_sidecars(backend)
     answer = _run(project, ["stack", "ls", "--json"])
-    return {
-        str(stack["name"]).rsplit("/", 1)[-1]: str(stack.get("lastUpdate") or "")
+    return [
+        ListedStack(
+            name=str(stack["name"]).rsplit("/", 1)[-1],
+            updated=str(stack.get("lastUpdate") or ""),
+            num_resources=stack.get("resourceCount"),
+        )
         for stack in json.loads(answer or "[]")
-    }
+    ]
 
 
 def init_stack(project: Project, stack: str) -> None:
@@ -99,9 +94,7 @@ def write_settings(project: Project, stack: str, settings: Mapping[str, Any]) ->
     for key, value in settings.items():
         config[f"{naming.PROJECT}:{key}"] = value
     path.parent.mkdir(exist_ok=True)
-    temporary = path.with_name(f".{path.name}.tmp")
-    temporary.write_text(yaml.safe_dump(document, sort_keys=False))
-    temporary.replace(path)
+    _write_document(path, document)
 
 
 def read_settings(project: Project, stack: str) -> dict[str, Any]:
@@ -116,6 +109,32 @@ def read_settings(project: Project, stack: str) -> dict[str, Any]:
     config = (document.get("config") or {}) if isinstance(document, dict) else {}
     prefix = f"{naming.PROJECT}:"
     return {key.removeprefix(prefix): value for key, value in config.items()}
+
+
+def refresh_settings(project: Project, stack: str, *, without: Collection[str] = ()) -> None:
+    """Write the settings file that a stack was last brought up with: plain, ciphertext and salt.
+
+    `without` are plain settings to leave out. Raises StackError for a stack that was never up.
+    """
+    _run(project, ["config", "refresh", "--stack", stack, "--force"])
+    path = project.settings_file(stack)
+    document = yaml.safe_load(path.read_text())
+    left_out = {f"{naming.PROJECT}:{key}" for key in without}
+    # the engine keeps every declared setting in an update, those that nobody has set as empty
+    document["config"] = {
+        key: value
+        for key, value in (document.get("config") or {}).items()
+        if value != "" and key not in left_out
+    }
+    _write_document(path, document)
+
+
+def check_secrets(project: Project, stack: str) -> None:
+    """Raise StackError where this project's passphrase or key does not open a stack's secrets.
+
+    Leaves a secret in the settings file, which is there already; the stack is not touched.
+    """
+    set_secret(project, stack, "probe", "opened")
 
 
 def set_setting(project: Project, stack: str, key: str, value: str) -> None:
@@ -206,6 +225,12 @@ def forget_stack(project: Project, stack: str) -> None:
     project.settings_file(stack).unlink(missing_ok=True)
 
 
+def _write_document(path: Path, document: Mapping[str, Any]) -> None:
+    temporary = path.with_name(f".{path.name}.tmp")
+    temporary.write_text(yaml.safe_dump(document, sort_keys=False))
+    temporary.replace(path)
+
+
 def _run(
     project: Project,
     command: Sequence[str],
@@ -214,84 +239,5 @@ def _run(
     on_line: OnLine | None = None,
 ) -> str:
     """Run one operation, return its stdout; raises StackError with the engine's own words."""
-    argv = ["pulumi", *command, "--non-interactive", "--color", "never"]
-    streamed = on_line is not None
-    process = subprocess.Popen(
-        argv,
-        cwd=project.path,
-        env=dict(project.environment),
-        stdin=subprocess.PIPE if stdin is not None else subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT if streamed else subprocess.PIPE,
-        text=True,
-        errors="replace",
-        process_group=0,  # the terminal's Ctrl-C reaches us alone; we pass on one SIGINT
-    )
-    with process, _watchdog(process) as is_late:
-        text = _communicate(process, stdin, on_line)
-    if process.returncode != 0:
-        what = f"pulumi {' '.join(command[:2])}"
-        if is_late.is_set():
-            raise LateError(
-                f"{what} was not done within {_TIMEOUT_S:g} s and was ended: see what it waited "
-                f"for, then run it again, or `paddock destroy` the run\n{text[1]}".rstrip()
-            )
-        if process.returncode < 0:
-            raise KilledError(f"{what} was killed by signal {-process.returncode}")
-        raise StackError(f"{what} failed with exit code {process.returncode}\n{text[1]}".rstrip())
-    return text[0]
-
-
-def _communicate(
-    process: subprocess.Popen[str], stdin: str | None, on_line: OnLine | None
-) -> tuple[str, str]:
-    """Return (stdout, what explains a failure); passes on one interrupt and waits for the end."""
-    try:
-        if on_line is None:
-            out, err = process.communicate(stdin)
-            return out, err
-        assert process.stdout is not None
-        last: deque[str] = deque(maxlen=40)
-        for line in process.stdout:
-            last.append(line)
-            on_line(line.rstrip("\n"))
-        process.wait()
-        return "", "" if process.returncode == 0 else _diagnostics("".join(last))
-    except KeyboardInterrupt:
-        process.send_signal(signal.SIGINT)
-        try:
-            process.wait(_GRACE_S)
-        except subprocess.TimeoutExpired:
-            process.kill()  # its host and providers end with it; `destroy` breaks the lock
-        raise
-
-
-def _diagnostics(text: str) -> str:
-    """Return the engine's diagnostics, or everything where there is no such heading."""
-    _, heading, rest = text.partition("Diagnostics:")
-    return rest.partition("\nResources:")[0].strip("\n") if heading else text
-
-
-@contextlib.contextmanager
-def _watchdog(process: subprocess.Popen[str]) -> Iterator[Event]:
-    """Interrupt the operation at its limit, later kill it; the event tells that it was late."""
-    is_late = Event()
-
-    def interrupt() -> None:
-        is_late.set()
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(process.pid, signal.SIGINT)
-
-    def kill() -> None:
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(process.pid, signal.SIGKILL)
-
-    timers = [Timer(_TIMEOUT_S, interrupt), Timer(_TIMEOUT_S + _GRACE_S, kill)]
-    for timer in timers:
-        timer.daemon = True
-        timer.start()
-    try:
-        yield is_late
-    finally:
-        for timer in timers:
-            timer.cancel()
+    folder, environment = project.path, project.environment
+    return call_engine(command, folder, environment=environment, stdin=stdin, on_line=on_line)

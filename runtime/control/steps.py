@@ -52,7 +52,7 @@ PAUSED = "paused"
 def next_step(at: Situation) -> Step:
     """Return what to do with a run now."""
     run = at.run
-    if run.is_adopted:
+    if run.is_adopted and not at.is_own:
         return _adopted(at)
     if at.is_abandoned:
         return Start(kind=OperationKind.RECOVER)
@@ -72,10 +72,10 @@ def next_step(at: Situation) -> Step:
 def _run(at: Situation) -> Step:
     """Bring a run to its end, as it was wished."""
     operation = at.operation
-    if at.seen is not None and at.seen.preempted and not at.is_busy:
+    if at.seen is not None and at.seen.preempted and not at.is_busy and not at.run.is_adopted:
         return NewAttempt(reason=at.seen.preemption)
     if operation is None:
-        return _unmade(at)
+        return _unmade(at) if at.run.is_driven else _observed(at)
     if operation.kind is OperationKind.RECOVER and not at.is_busy:
         return _recovered(at, operation)
     if operation.kind in MAKING:
@@ -238,7 +238,7 @@ def _note(at: Situation, reason: str) -> Step:
 
 
 def _adopted(at: Situation) -> Step:
-    """Mirror a run that somebody else drives; nothing of it is ever touched."""
+    """Mirror a run whose stack this server cannot open; nothing of it is ever touched."""
     seen, run = at.seen, at.run
     if seen is None or not seen.is_reachable:
         return Nothing()
@@ -250,6 +250,9 @@ def _adopted(at: Situation) -> Step:
     captured = last_steps.captured(at)
     if captured is not None:
         return captured
-    if run.teardown is not Teardown.DONE and (seen.is_torn_down or seen.transition is None):
+    is_being_torn_down = at.is_busy and not at.is_holder_dead
+    if run.teardown is Teardown.DONE or is_being_torn_down:
+        return Nothing()
+    if seen.is_torn_down or seen.transition is None:
         return SetTeardown(teardown=Teardown.DONE)
     return Nothing()

@@ -104,7 +104,8 @@ class NewRun:
     queue_number: int | None = None
     """Place in the queue, of `runtime.control.store.queue`; a smaller one is earlier."""
     is_adopted: bool = False
-    """Made by `pulumi up` or GitOps: observed and metered, never changed by the server."""
+    """Made by `pulumi up` or GitOps: observed and metered; changed by the server only where it can
+    open the stack (`runtime.control.known_stacks`)."""
     max_spend_microusd: int | None = None
 
 
@@ -132,6 +133,11 @@ class StoredRun(NewRun):
     def is_over(self) -> bool:
         """Tell whether the current attempt has ended for good."""
         return is_terminal(self.state)
+
+    @property
+    def is_driven(self) -> bool:
+        """Tell whether this control plane began the current attempt, or is to begin it."""
+        return not self.is_adopted or self.settings.get("attempt") == self.attempt
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -108,7 +108,13 @@ def _set(project: Project, operation: Operation) -> None:
 def _up(project: Project, operation: Operation) -> None:
     stack = operation.run_id
     stacks.recover(project, stack, _say)
+    if operation.is_adopted:  # a path of the person's project is none here: the text is given
+        stacks.refresh_settings(project, stack, without={"config", "attempt"})
     stacks.write_settings(project, stack, _with_attempt(operation))
+    if stacks.read_settings(project, stack).get("resumeFrom"):
+        from runtime.control.checkpoint_return import bring_first_checkpoint  # half a second
+
+        bring_first_checkpoint(project, stack, os.environ, _say)
     stacks.up(project, stack, _say)
 
 
@@ -117,10 +123,14 @@ def _destroy(project: Project, operation: Operation) -> None:
         if _is_volume(operation):
             stacks.recover(project, operation.run_id, _say)
             stacks.unprotect(project, operation.run_id)
+        if operation.is_adopted:  # or this update would be the one without any settings
+            stacks.refresh_settings(project, operation.run_id)
         stacks.destroy(project, operation.run_id, _say)
 
 
 def _remove(project: Project, operation: Operation) -> None:
+    if operation.is_adopted:
+        return
     if operation.run_id in stacks.list_stacks(project):
         stacks.break_lock(project, operation.run_id, _say)
         stacks.remove_stack(project, operation.run_id)

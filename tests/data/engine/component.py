@@ -8,7 +8,7 @@ import subprocess
 import sys
 import time
 
-SECONDS = {"quick": 1.5, "failing": 1.0}
+SECONDS = {"quick": 1.5, "failing": 1.0, "told": 0.0}
 CHILD = "import signal, time; signal.signal(15, signal.SIG_IGN); time.sleep(600)"
 
 
@@ -25,6 +25,8 @@ def main(role: str, behaviour: str, *ports: str) -> int:
         subprocess.Popen([sys.executable, "-I", "-S", "-c", CHILD], start_new_session=True)
     if role not in {"orchestrator", "trainer"} or behaviour not in SECONDS:
         time.sleep(600)
+    while behaviour == "told" and not os.path.exists("finish"):
+        time.sleep(0.1)
     time.sleep(SECONDS[behaviour])
     if role == "orchestrator" and behaviour == "failing":
         print("12:00:02 ERROR the reward is not a number", flush=True)

@@ -1,7 +1,8 @@
 """Stands in for `runtime.launch.local.prepare_local`: two-second programs, no torch.
 
-The run's name in its TOML says how it behaves: `quick` ends well, `failing` ends with exit code 3,
-`long` goes on until it is ended, `slow` takes its time to prepare and then goes on.
+The run's name in its TOML says how it behaves: `quick` ends well, `told` likewise once there is a
+file `finish` in its run directory, `failing` ends with exit code 3, `long` goes on until it is
+ended, `slow` takes its time to prepare and then goes on.
 """
 
 import os

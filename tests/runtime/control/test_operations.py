@@ -10,8 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from runtime.control import stacks
-from runtime.control.stacks import KilledError, Project, forget_stack, list_stacks, up
+from runtime.control import engine_call
+from runtime.control.engine_call import KilledError
+from runtime.control.stacks import Project, forget_stack, list_stacks, up
 from runtime.errors import StackError
 
 
@@ -27,7 +28,7 @@ def test_an_operation_over_its_limit_says_so_and_what_to_do(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     project = project_of(tmp_path, "echo Updating; exec sleep 60")
-    monkeypatch.setattr(stacks, "_TIMEOUT_S", 0.5)
+    monkeypatch.setattr(engine_call, "_TIMEOUT_S", 0.5)
     lines: list[str] = []
 
     with pytest.raises(StackError, match=r"not done within 0\.5 s .*`paddock destroy`") as raised:

@@ -2,9 +2,10 @@
 
 import pytest
 
+from runtime.control.engine_call import KilledError, LateError
 from runtime.control.failures import failure_of
 from runtime.control.operations import CAPACITY, ENGINE_ALIVE, UNREACHABLE, OperationKind
-from runtime.control.stacks import KilledError, LateError, LockedError
+from runtime.control.stacks import LockedError
 from runtime.errors import SettingsError, StackError
 from runtime.stack_settings import bad_run_id
 

@@ -114,7 +114,7 @@ def test_a_run_whose_secrets_died_with_the_server_is_failed(site: Site) -> None:
         else:  # it was faster than the kill
             until_removed(site, again, run_id)
 
-    assert set(folder.iterdir()) <= before | {folder / ".server"}
+    assert set(folder.iterdir()) <= before | {folder / ".server", folder / ".stacks"}
     site.assert_nothing_left()
 
 

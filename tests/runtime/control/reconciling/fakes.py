@@ -168,6 +168,10 @@ class FakePlaces:
         """Return the clusters' rooms."""
         return tuple(room_of(one) for one in self.clusters.values() if one.is_reachable)
 
+    def answering(self) -> frozenset[str]:
+        """Return the clusters that are reachable."""
+        return frozenset(name for name, one in self.clusters.items() if one.is_reachable)
+
     def found_runs(self) -> tuple[FoundRun, ...]:
         """Return what a test put there."""
         return tuple(found for one in self.clusters.values() for found in one.found)

@@ -2,13 +2,17 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 
 from runtime.control.captures import Capturer, NoCapture
 from runtime.control.intents import StoredIntents
 from runtime.control.lease_keeper import LeaseKeeper
 from runtime.control.operations import Operation, OperationKind, Operator, StoredOperation
+from runtime.control.orphans import Orphan, OrphanSweep
 from runtime.control.places import Places
 from runtime.control.reconciler import Reconciler
+from runtime.control.stack_facts import NoStacks, Stacks
+from runtime.control.stack_orphans import StackSweep
 from runtime.control.store import events, operations, queue, runs, usage
 from runtime.control.store.store import Store
 from runtime.control.values import Event, StoredRun, UsageInterval, User
@@ -27,6 +31,7 @@ class Site:
     keeper: LeaseKeeper
     user: User
     capturer: Capturer = field(default_factory=NoCapture)
+    stacks: Stacks = field(default_factory=NoStacks)
     reconciler: Reconciler = field(init=False)
     intents: StoredIntents = field(init=False)
 
@@ -38,9 +43,13 @@ class Site:
             operator=self.operator,
             keeper=self.keeper,
             capturer=self.capturer,
+            stacks=self.stacks,
         )
         self.intents = StoredIntents(
-            store=self.store, operator=self.operator, holder=self.keeper.holder
+            store=self.store,
+            operator=self.operator,
+            holder=self.keeper.holder,
+            stack_facts=self.stacks.facts,
         )
 
     def dispatch(self, run_id: str, **changes: object) -> StoredRun:
@@ -112,6 +121,14 @@ class Site:
         captured = run.capture in {"done", "incomplete"}
         return run.deleted_at is not None or (run.is_over and run.teardown == "done" and captured)
 
+    def sweep(self) -> tuple[Orphan, ...]:
+        """Look for what was left behind."""
+        stacks = StackSweep(
+            store=self.store, stacks=self.stacks, places=self.places, operator=self.operator
+        )
+        sweep = OrphanSweep(store=self.store, places=self.places, stacks=stacks)
+        return sweep.sweep(datetime.now(UTC), None)
+
     def close(self) -> None:
         """Stop the server."""
         self.reconciler.close()
@@ -125,6 +142,7 @@ def make_site(
     store: Store,
     user: User | None = None,
     capturer: Capturer | None = None,
+    stacks: Stacks | None = None,
 ) -> Site:
     """Return a server over a store, with a user where none is given."""
     return Site(
@@ -134,4 +152,5 @@ def make_site(
         keeper=keeper,
         user=user or add_user(store, "ada", is_admin=True),
         capturer=capturer or NoCapture(),
+        stacks=stacks or NoStacks(),
     )

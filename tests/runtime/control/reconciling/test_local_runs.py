@@ -3,7 +3,6 @@
 import os
 import signal
 from collections.abc import Iterator
-from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -11,7 +10,6 @@ import pytest
 from runtime import supervisor_client
 from runtime.control.lease_keeper import LeaseKeeper
 from runtime.control.operations import OperationKind
-from runtime.control.orphans import OrphanSweep
 from runtime.control.requests import ResumeRun
 from runtime.control.run_places import ClusterPlaces
 from runtime.control.store import runs
@@ -181,11 +179,10 @@ def test_what_a_torn_down_run_left_on_this_machine_is_swept(site: Site, local: L
     stray = local.run("run-1", 2)
     supervisor_client.start_run(local.request(stray, endless, num_slots=1))
 
-    site.reconciler.places.refresh()
-    sweep = OrphanSweep(store=site.store, places=site.reconciler.places)
+    site.places.refresh()
     with site.store.write() as tx:
         tx.exec_driver_sql("UPDATE runs SET attempt = 2 WHERE run_id = 'run-1'")
-    found = sweep.sweep(datetime.now(UTC))
+    found = site.sweep()
 
     assert {one.leftover.run_id for one in found} == {"run-1"}
     assert {one.verdict for one in found} == {"removed"}

@@ -2,7 +2,7 @@
 
 from datetime import UTC, datetime
 
-from runtime.control.orphans import Orphan, OrphanSweep
+from runtime.control.orphans import Orphan
 from runtime.control.places import Leftover
 from runtime.states import RunState
 from tests.runtime.control.reconciling.fakes import GPU, FakeCluster, FakePlaces
@@ -25,8 +25,8 @@ def left(run_id: str, owner: str, *, is_of_machine: bool = False) -> Leftover:
 
 def sweep(site: Site, cluster: FakeCluster, *leftovers: Leftover) -> tuple[Orphan, ...]:
     cluster.left = list(leftovers)
-    swept = OrphanSweep(store=site.store, places=FakePlaces({"east": cluster}))
-    return swept.sweep(datetime.now(UTC))
+    site.places = FakePlaces({"east": cluster})
+    return site.sweep()
 
 
 def over(site: Site, cluster: FakeCluster, run_id: str = "run-1") -> None:

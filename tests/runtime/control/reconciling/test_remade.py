@@ -5,10 +5,10 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from runtime.control.engine_call import KilledError
 from runtime.control.failures import INTERRUPTED
 from runtime.control.operations import OperationKind, OperationState, StoredOperation
 from runtime.control.situations import Situation
-from runtime.control.stacks import KilledError
 from runtime.control.step_kinds import Advance, Nothing, Start, Step
 from runtime.control.steps import MAX_UPS, next_step
 from runtime.control.values import StoredRun
