@@ -10,6 +10,7 @@ from pathlib import Path
 import torch
 from transformers import PreTrainedTokenizerFast, Qwen3Config, Qwen3ForCausalLM
 
+from runtime.rl.model import use_threads
 from runtime.rl.tiny_model import Progress, Recipe, examples
 from runtime.rl.tiny_tokenizer import save_tokenizer
 from runtime.rl.weights import save_weights
@@ -21,6 +22,7 @@ _REPORT_EVERY = 100
 
 def make_model(folder: Path, recipe: Recipe, *, progress: Progress) -> None:
     """Write tokenizer, config and warmed-up weights into a folder."""
+    use_threads()  # two threads that share two busy cores take ten times as long as one
     torch.manual_seed(recipe.seed)
     tokenizer = save_tokenizer(folder, max_length=recipe.max_length)
     model = Qwen3ForCausalLM(_config(recipe, tokenizer))
