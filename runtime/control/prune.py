@@ -1,8 +1,8 @@
 """Prune: which run directories may be deleted, and their deletion; nothing else deletes any.
 
-Only of a run that is over and torn down, and whose captured record is complete. `chosen` is pure;
-`remove_run` takes the directory out of the way before it looks at the run a last time, so that a
-run that is resumed meanwhile gets it back.
+Only of a run that is over and torn down, whose captured record is complete, and with whose
+checkpoint no run waits to start. `chosen` is pure; `remove_run` takes the directory out of the way
+before it looks at the run a last time, so that a run that is resumed meanwhile gets it back.
 """
 
 import os
@@ -17,6 +17,7 @@ from typing import Protocol
 from runtime.control.manifest import Manifest
 from runtime.control.values import StoredRun
 from runtime.errors import RunStateError
+from runtime.resume_from import parse_resume_from
 from runtime.states import Teardown
 
 _ASIDE = ".pruned"
@@ -55,8 +56,16 @@ class RunFolders(Protocol):
         ...
 
 
-def reason_to_keep(run: StoredRun, manifest: Manifest | None) -> str:
-    """Return why a run's directory must stay, empty where it may go."""
+def runs_starting_from(run_id: str, live: Iterable[StoredRun]) -> list[str]:
+    """Return the runs that are not over and start with a run's checkpoint."""
+    return [one.run_id for one in live if not one.is_over and _starts_from(one) == run_id]
+
+
+def reason_to_keep(run: StoredRun, manifest: Manifest | None, live: Iterable[StoredRun]) -> str:
+    """Return why a run's directory must stay, empty where it may go; `live` are all live runs."""
+    starting = runs_starting_from(run.run_id, live)
+    if starting:
+        return f"{starting[0]} starts with its checkpoint"
     if not run.is_over:
         return f"it is {run.state}"
     if run.teardown is not Teardown.DONE:
@@ -90,19 +99,25 @@ def chosen(
 
 
 def remove_run(
-    run: StoredRun, folders: RunFolders, *, read_again: Callable[[str], StoredRun | None]
+    run: StoredRun,
+    folders: RunFolders,
+    *,
+    read_again: Callable[[str], StoredRun | None],
+    read_live: Callable[[], Iterable[StoredRun]],
 ) -> None:
     """Delete the directory of a run that was chosen.
 
     Raises RunStateError, with the directory where it was, for a run that somebody has changed since
-    it was judged.
+    it was judged, or with whose checkpoint somebody starts a run.
     """
     if not folders.set_aside(run.run_id):
         return
     again = read_again(run.run_id)
-    if again is None or again.version != run.version:
+    starting = runs_starting_from(run.run_id, read_live())
+    if again is None or again.version != run.version or starting:
         folders.put_back(run.run_id)
-        raise RunStateError(f"{run.run_id} was changed meanwhile: it is kept")
+        what = f"{starting[0]} starts with its checkpoint" if starting else "it was changed"
+        raise RunStateError(f"{run.run_id} is kept: meanwhile {what}")
     folders.delete(run.run_id)
 
 
@@ -142,6 +157,11 @@ class LocalFolders:
 
     def _aside(self, run_id: str) -> Path:
         return self._runs / f"{_ASIDE}.{run_id}"
+
+
+def _starts_from(run: StoredRun) -> str | None:
+    text = run.settings.get("resumeFrom")
+    return parse_resume_from(str(text)).run_id if text else None
 
 
 def _ended(run: StoredRun) -> datetime:

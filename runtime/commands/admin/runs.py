@@ -2,7 +2,8 @@
 
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Annotated
 
@@ -10,7 +11,7 @@ import typer
 
 from runtime.commands.admin.database import DatabaseOption, opened, print_table
 from runtime.commands.session import Output, OutputOption, find_project, print_json, say
-from runtime.errors import PaddockError, Problem, SettingsError
+from runtime.errors import PaddockError, Problem, RunStateError, SettingsError
 
 if TYPE_CHECKING:
     from runtime.control.prune import Candidate, PruneLimits
@@ -50,8 +51,9 @@ def prune(
         sources = _sources(store)
         candidates = list(_candidates(store, sources))
         gone = pruning.chosen(candidates, limits, now=datetime.now(UTC))
-        for one in gone if not dry_run else ():
-            _remove(store, sources, one)
+        kept = {} if dry_run else _remove_all(store, sources, gone)
+    gone = [one for one in gone if one.run.run_id not in kept]
+    candidates = [replace(one, keeps=kept.get(one.run.run_id, one.keeps)) for one in candidates]
     _show(candidates, gone, output=output, dry_run=dry_run)
 
 
@@ -102,6 +104,7 @@ def _candidates(store: "Store", sources: "RunSources") -> "Iterator[Candidate]":
     from runtime.control.prune import Candidate, reason_to_keep
 
     assert sources.artifacts is not None, "the command has opened it"
+    live = _live_runs(store)
     for run in _ended_runs(store):
         try:
             size = sources.size_of(run)
@@ -110,7 +113,7 @@ def _candidates(store: "Store", sources: "RunSources") -> "Iterator[Candidate]":
             continue
         if size:
             manifest = read_manifest(sources.artifacts, run.run_id)
-            yield Candidate(run=run, size=size, keeps=reason_to_keep(run, manifest))
+            yield Candidate(run=run, size=size, keeps=reason_to_keep(run, manifest, live))
 
 
 def _ended_runs(store: "Store") -> "Iterator[StoredRun]":
@@ -126,6 +129,26 @@ def _ended_runs(store: "Store") -> "Iterator[StoredRun]":
             yield run
 
 
+def _live_runs(store: "Store") -> "list[StoredRun]":
+    from runtime.control.store.run_lists import live_runs
+
+    with store.read() as connection:
+        return live_runs(connection)
+
+
+def _remove_all(
+    store: "Store", sources: "RunSources", gone: "Iterable[Candidate]"
+) -> dict[str, str]:
+    """Delete what was chosen; return what was kept in spite of that, and why."""
+    kept = {}
+    for one in gone:
+        try:
+            _remove(store, sources, one)
+        except RunStateError as error:
+            kept[one.run.run_id] = str(error)
+    return kept
+
+
 def _remove(store: "Store", sources: "RunSources", one: "Candidate") -> None:
     from runtime.control.prune import remove_run
     from runtime.control.store import events, runs
@@ -136,7 +159,7 @@ def _remove(store: "Store", sources: "RunSources", one: "Candidate") -> None:
 
     folders = sources.run_folders(one.run)
     assert folders is not None, "its size was read there"
-    remove_run(one.run, folders, read_again=read_again)
+    remove_run(one.run, folders, read_again=read_again, read_live=lambda: _live_runs(store))
     with store.write() as tx:
         events.add_event(tx, one.run, "pruned", message=f"{one.size} bytes of its directory")
 

@@ -53,7 +53,7 @@ def test_what_must_stay_says_why(
 ) -> None:
     run = replace(ended(tmp_path, "run-1", 1), **changes)  # type: ignore[arg-type]  # fields by name
 
-    kept = reason_to_keep(run, found)
+    kept = reason_to_keep(run, found, [])
 
     assert reason in kept
     assert bool(kept) == bool(reason)
@@ -94,7 +94,7 @@ def test_a_directory_is_deleted_with_all_in_it(tmp_path: Path) -> None:
     folders, run = LocalFolders(tmp_path / "runs"), ended(tmp_path, "run-1", 1)
     assert folders.size("run-1") > 1000
 
-    remove_run(run, folders, read_again=lambda run_id: run)
+    remove_run(run, folders, read_again=lambda run_id: run, read_live=list)
 
     assert list((tmp_path / "runs").iterdir()) == []
     assert (outside / "file").read_text() == "stays"
@@ -105,10 +105,50 @@ def test_a_run_that_is_resumed_meanwhile_gets_its_directory_back(tmp_path: Path)
     run = ended(tmp_path, "run-1", 1)
     resumed = replace(run, version=run.version + 1, state=RunState.QUEUED)
 
-    with pytest.raises(RunStateError, match="kept"):
-        remove_run(run, LocalFolders(tmp_path / "runs"), read_again=lambda run_id: resumed)
+    folders = LocalFolders(tmp_path / "runs")
+    with pytest.raises(RunStateError, match="is kept: meanwhile it was changed"):
+        remove_run(run, folders, read_again=lambda run_id: resumed, read_live=list)
 
     assert directory.metrics.exists()
+
+
+def starting(tmp_path: Path, text: str, state: RunState) -> StoredRun:
+    """Return a run that starts with another's checkpoint."""
+    run = stored_run(tmp_path, state)
+    return replace(run, run_id="run-next", settings={"resumeFrom": text})
+
+
+@pytest.mark.parametrize("text", ["run-1", "run-1:40"])
+@pytest.mark.parametrize("state", [RunState.QUEUED, RunState.RUNNING, RunState.PAUSED])
+def test_a_run_that_another_starts_with_is_kept(tmp_path: Path, text: str, state: RunState) -> None:
+    live = [starting(tmp_path, text, state)]
+
+    kept = reason_to_keep(ended(tmp_path, "run-1", 1), manifest(), live)
+
+    assert kept == "run-next starts with its checkpoint"
+
+
+@pytest.mark.parametrize(
+    ("text", "state"), [("run-10", RunState.QUEUED), ("run-1", RunState.FAILED)]
+)
+def test_a_run_that_nobody_starts_with_any_more_may_go(
+    tmp_path: Path, text: str, state: RunState
+) -> None:
+    live = [starting(tmp_path, text, state)]
+
+    assert reason_to_keep(ended(tmp_path, "run-1", 1), manifest(), live) == ""
+
+
+def test_a_run_that_is_dispatched_meanwhile_finds_its_checkpoint(tmp_path: Path) -> None:
+    directory = write_run(tmp_path)
+    run = ended(tmp_path, "run-1", 1)
+    live = [starting(tmp_path, "run-1", RunState.QUEUED)]
+
+    folders = LocalFolders(tmp_path / "runs")
+    with pytest.raises(RunStateError, match="run-next starts with its checkpoint"):
+        remove_run(run, folders, read_again=lambda run_id: run, read_live=lambda: live)
+
+    assert directory.checkpoints.exists()
 
 
 def test_a_prune_that_was_killed_is_finished_by_the_next(tmp_path: Path) -> None:
@@ -117,7 +157,7 @@ def test_a_prune_that_was_killed_is_finished_by_the_next(tmp_path: Path) -> None
     folders.set_aside("run-1")
 
     assert folders.size("run-1") > 0
-    remove_run(run, folders, read_again=lambda run_id: run)
+    remove_run(run, folders, read_again=lambda run_id: run, read_live=list)
 
     assert folders.size("run-1") == 0
 

@@ -11,7 +11,7 @@ from runtime.commands.admin import runs as command
 from runtime.control.artifact_store import DirectoryStore
 from runtime.control.capture import capture_run
 from runtime.control.run_source import FolderSource
-from runtime.control.store import events, runs
+from runtime.control.store import events, runs, users
 from runtime.control.store.store import Store
 from runtime.control.values import StoredRun
 from runtime.states import RunState, Teardown
@@ -61,6 +61,27 @@ def test_only_a_captured_run_is_pruned(
     with sqlite_store.read() as connection:
         kinds = [event.kind for event in events.list_events(connection, RUN_ID)]
     assert kinds[-1] == "pruned"
+
+
+def test_a_run_that_a_queued_one_starts_with_is_kept_until_that_is_over(
+    ended: StoredRun, sqlite_store: Store, sqlite_url: str, tmp_path: Path
+) -> None:
+    root = run_directory(tmp_path).path
+    capture_run(ended, FolderSource(root), DirectoryStore(tmp_path / "artifacts"))
+    with sqlite_store.read() as connection:
+        user = users.get_user(connection, ended.user_id)
+    assert user is not None
+    waiting = add_run(sqlite_store, user, "run-next", settings={"resumeFrom": f"{RUN_ID}:4"})
+
+    (kept,) = prune(sqlite_url, "--max-size", "1")
+    assert (kept["pruned"], root.exists()) == (False, True)
+    assert kept["kept_because"] == f"{waiting.run_id} starts with its checkpoint"
+    with sqlite_store.write() as tx:
+        runs.compare_and_set(tx, waiting.run_id, waiting.version, state=RunState.STOPPED)
+    (gone,) = prune(sqlite_url, "--max-size", "1")
+
+    assert (gone["run"], gone["pruned"]) == (RUN_ID, True)
+    assert not root.exists()
 
 
 def test_a_prune_without_a_limit_is_refused(ended: StoredRun, sqlite_url: str) -> None:
