@@ -1,14 +1,15 @@
-"""Tasks on a cluster's run volume, as Jobs in the cluster: uploads and deletions.
+"""Tasks on a cluster's run volume, as Jobs in the cluster: uploads, downloads, deletions.
 
 Nobody outside can write to a claim, and a checkpoint of a terabyte must not go through the API
 server. The pod is made as the file server's is: its image, its user, its place. A Job and the
-Secret with an upload's URL go by themselves, should nobody be left to remove them.
+Secret with its URLs go by themselves, should nobody be left to remove them.
 """
 
 import contextlib
 import json
 import secrets
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from importlib import resources
 from typing import Any
@@ -18,7 +19,7 @@ from runtime.cluster import FilesOffer, KubernetesOffer
 from runtime.errors import StackError
 from runtime.kubernetes_api import KubernetesApi, Manifest, UnreachableError
 from runtime.kubernetes_job_secret import job_secret
-from runtime.launch.volume_task import ROOT, UPLOAD_URL
+from runtime.launch.volume_task import ROOT
 
 _PROGRAM = "volume_task.py"
 _MAIN = "main"
@@ -38,8 +39,8 @@ class VolumeTask:
     words: tuple[str, ...]
     sub_path: str
     is_read_only: bool = False
-    url: str | None = field(default=None, repr=False)
-    """Where an upload goes: whoever has it may write there."""
+    secrets: Mapping[str, str] = field(default_factory=dict, repr=False)
+    """Variables of the program that are in a Secret: URLs by which whoever has them may act."""
 
 
 class VolumeTaskError(StackError):
@@ -53,13 +54,13 @@ def run_volume_task(api: KubernetesApi, offer: KubernetesOffer, task: VolumeTask
     name = f"paddock-volume-{secrets.token_hex(6)}"
     job = api.create("Job", volume_job(name, task, offer, like=_files_pod(api, offer)))
     try:
-        if task.url is not None:
-            api.create("Secret", job_secret(job, {UPLOAD_URL: task.url}))
+        if task.secrets:
+            api.create("Secret", job_secret(job, task.secrets))
         return _outcome(_ended_pod(api, name))
     finally:
         # what cannot be removed now goes with the Job, which goes by itself
         with contextlib.suppress(UnreachableError):
-            if task.url is not None:
+            if task.secrets:
                 api.delete("Secret", name)
             api.delete("Job", name, propagation="Background")
 
@@ -69,7 +70,7 @@ def volume_job(name: str, task: VolumeTask, offer: KubernetesOffer, *, like: Man
     program = resources.files("runtime.launch").joinpath(_PROGRAM).read_text("utf-8")
     labels = {naming.LABEL_MANAGED_BY: naming.PROJECT, naming.LABEL_SERVER: "volume-task"}
     spec, container = like["spec"], like["spec"]["containers"][0]
-    env_from = [{"secretRef": {"name": name}}] if task.url is not None else []
+    env_from = [{"secretRef": {"name": name}}] if task.secrets else []
     pod = {
         **{key: spec[key] for key in _COPIED if key in spec},
         "restartPolicy": "Never",

@@ -92,6 +92,13 @@ class BucketStore:
         with _asking(f"sign {self._url}/{key}"):
             return obstore.sign(self._store, "PUT", key, valid)
 
+    def signed_get(self, key: str, valid: timedelta) -> str:
+        """Return a URL from which whoever has it may read an object for a time: a secret."""
+        import obstore
+
+        with _asking(f"sign {self._url}/{key}"):
+            return obstore.sign(self._store, "GET", key, valid)
+
     def md5(self, key: str) -> str | None:
         """Return what the store calls the MD5 of an object written in one piece, None for others.
 

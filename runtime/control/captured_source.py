@@ -36,7 +36,7 @@ class CapturedSource:
     def __init__(self, store: ArtifactStore, manifest: Manifest) -> None:
         """Read what this manifest lists."""
         self.manifest = manifest
-        self._store = store
+        self.store = store
         self._frames: Callable[[str], tuple[Frame, ...]] = lru_cache(_NUM_LISTS)(self._load_frames)
         self._bitmaps: Callable[[str], bytes] = lru_cache(_NUM_LISTS)(self._load_bitmaps)
         self._text: Callable[[str, int, int], bytes] = lru_cache(_NUM_FRAMES)(self._load_text)
@@ -75,7 +75,7 @@ class CapturedSource:
 
     def url(self, path: str) -> str:
         """Return where a file or folder lies, for people."""
-        return self._store.url(f"{self.manifest.run_id}/files/{path}")
+        return self.store.url(f"{self.manifest.run_id}/files/{path}")
 
     def blocks(self, path: str, start: int, wanted: Wanted) -> Iterator[Block]:
         """Yield the blocks of a log that may hold wanted lines, from its end back to `start`."""
@@ -102,7 +102,7 @@ class CapturedSource:
     def _piece(self, place: _Place, first: int, last: int) -> bytes:
         if place.part.num_frames == 0:
             with _asking():
-                return self._store.read(place.part.key, first - place.offset, last - first)
+                return self.store.read(place.part.key, first - place.offset, last - first)
         data = bytearray()
         for frame in self._frames_of(place):
             begin, end = max(first, frame.offset), min(last, frame.offset + frame.size)
@@ -129,7 +129,7 @@ class CapturedSource:
 
     def _load_text(self, key: str, offset: int, size: int) -> bytes:
         with _asking():
-            data = self._store.read(key, offset, size)
+            data = self.store.read(key, offset, size)
         try:
             return decompress(data)
         except zstandard.ZstdError:
@@ -139,7 +139,7 @@ class CapturedSource:
         part = Part(key=key, size=0, sha256="", stored_size=0)
         try:
             with _asking():
-                return unpack_frames(self._store.read(frames_key(part), 0, _MAX_SIDECAR))
+                return unpack_frames(self.store.read(frames_key(part), 0, _MAX_SIDECAR))
         except (zstandard.ZstdError, ValueError):
             raise _damaged(key) from None
 
@@ -147,7 +147,7 @@ class CapturedSource:
         part = Part(key=key, size=0, sha256="", stored_size=0)
         try:
             with _asking():
-                return decompress(self._store.read(trigrams_key(part), 0, _MAX_SIDECAR))
+                return decompress(self.store.read(trigrams_key(part), 0, _MAX_SIDECAR))
         except zstandard.ZstdError:
             return b""  # then every frame is searched
 

@@ -15,6 +15,7 @@ from runtime.kubernetes_api import KubernetesApi
 from runtime.kubernetes_errors import KubernetesError
 from runtime.kubernetes_profile import RUNS_FOLDER
 from runtime.kubernetes_volume_job import VolumeTask, VolumeTaskError, run_volume_task
+from runtime.launch.volume_task import UPLOAD_URL
 from runtime.observe.kubernetes.run_files import (
     MAX_READ_BYTES,
     OFFER,
@@ -47,7 +48,7 @@ class ClusterSource:
             words=("upload", path, str(offset), str(size)),
             sub_path=f"{RUNS_FOLDER}/{self._run_id}",
             is_read_only=True,
-            url=url,
+            secrets={UPLOAD_URL: url},
         )
         try:
             said = self._upload(task)

@@ -60,7 +60,7 @@ class RunDispatcher:
     """Makes runs; `holder` is this server, and `server` returns the lease by which it lives.
 
     Without `server` nothing fences what is begun: for tests. `first_steps` looks for checkpoints in
-    clusters; what lies on this machine is looked up without it.
+    clusters and in the artifact store; what lies on this machine is looked up without it.
     """
 
     store: Store
@@ -152,8 +152,10 @@ class RunDispatcher:
             requested_environments=wanted.request.environments,
             secret_names=frozenset(wanted.request.secrets),
         )
-        if origin.source is not None and profile.target != "local":
-            snapshot = replace(snapshot, first_steps=self.first_steps(origin.source))
+        if origin.source is not None and not snapshot.first_steps:
+            found = self.first_steps(origin.source)
+            if found is not None:
+                snapshot = replace(snapshot, first_steps=found)
         return judge(plan, profile, snapshot, limits)
 
 

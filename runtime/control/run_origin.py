@@ -9,6 +9,9 @@ from dataclasses import dataclass
 
 from sqlalchemy import Connection
 
+from runtime.checkpoints import steps_of
+from runtime.control.artifact_store import ArtifactStoreError
+from runtime.control.checkpoint_return import kept_steps
 from runtime.control.dispatch_rules import bad_origin, no_volume, unready_volume
 from runtime.control.known_clusters import VOLUME_PREFIX
 from runtime.control.requests import CreateRun
@@ -20,7 +23,8 @@ from runtime.resume_from import parse_resume_from
 from runtime.states import RunState
 
 FirstSteps = Callable[[StoredRun], tuple[int, ...] | None]
-"""Returns the steps of a run's checkpoints in its cluster, None where that cannot be told now."""
+"""Returns the steps of a run's checkpoints that another run can start with, None where that cannot
+be told now."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -68,21 +72,33 @@ def find_origin(
 
 
 def steps_in_cluster(sources: RunSources) -> FirstSteps:
-    """Return what lists the checkpoints of a run by its cluster's file server."""
+    """Return what lists the checkpoints of a run in its cluster, else those that were captured."""
 
     def first_steps(run: StoredRun) -> tuple[int, ...] | None:
-        try:
-            live = sources.live(run)
-            # a server that shows nothing of the run may not show its volume: `prepare` will tell
-            if live is None or not live.entries(""):
-                return None
-            names = [entry.name for entry in live.entries("checkpoints") if entry.is_dir]
-        except SourceUnavailableError:
-            return None
-        steps = [name.removeprefix("step_") for name in names if name.startswith("step_")]
-        return tuple(sorted(int(step) for step in steps if step.isdigit()))
+        return _live_steps(sources, run) or _captured_steps(sources, run)
 
     return first_steps
+
+
+def _live_steps(sources: RunSources, run: StoredRun) -> tuple[int, ...]:
+    try:
+        live = sources.live(run)
+        entries = live.entries("checkpoints") if live is not None else []
+    except SourceUnavailableError:
+        return ()
+    return tuple(steps_of(one.name for one in entries if one.is_dir))
+
+
+def _captured_steps(sources: RunSources, run: StoredRun) -> tuple[int, ...] | None:
+    try:
+        captured = sources.captured(run)
+        live = sources.live(run)
+        if captured is not None and (steps := kept_steps(captured.manifest)):
+            return steps
+        # a server that shows nothing of the run may not show its volume: `prepare` will tell
+        return () if live is not None and live.entries("") else None
+    except (ArtifactStoreError, SourceUnavailableError):
+        return None
 
 
 def _find_source(connection: Connection, user: User, text: str | None) -> StoredRun | None:

@@ -1,10 +1,11 @@
-"""One task on a run volume: upload a part of a file, or move and delete a run's directory.
+"""One task on a run volume: upload, fetch a checkpoint, or move and delete a run's directory.
 
 A program of its own in one file, Python 3.10 and the standard library only: the text of
 `python3 -c` in the pod of a Job (`runtime.kubernetes_volume_job`). What it has to say it leaves
-where kubelet reads it. An upload's URL is a secret, and comes in a variable.
+where kubelet reads it. URLs of a store are secrets, and come in a variable.
 
     upload PATH OFFSET SIZE   to the URL of UPLOAD_URL; says {"sha256", "md5", "size"}
+    fetch RUN STEP FOR        the files of FETCHES into a checkpoint of RUN, with which FOR starts
     aside RUN, back RUN, delete RUN
 """
 
@@ -20,6 +21,9 @@ from urllib.parse import urlsplit
 
 TERMINATION_LOG = "/dev/termination-log"
 UPLOAD_URL = "PADDOCK_UPLOAD_URL"
+FETCHES = "PADDOCK_FETCHES"
+"""{"files": [{"path", "parts": [{"url", "size", "sha256"}]}], "is_last"}"""
+
 ROOT = "/paddock/run"
 """The run directory (upload), or the folder of all of them."""
 
@@ -67,6 +71,62 @@ def upload(path: str, offset: int, size: int) -> dict:
     return {"sha256": body.sha256.hexdigest(), "md5": body.md5.hexdigest(), "size": body.size}
 
 
+def fetch(run_id: str, step: int, for_run: str) -> dict:
+    """Fetch files of a checkpoint from their URLs; the last list of them makes it whole."""
+    wanted = json.loads(os.environ[FETCHES])
+    partial = partial_checkpoint(Path(ROOT), run_id, step, for_run=for_run)
+    for file in wanted["files"]:
+        target = partial / file["path"]
+        if target.exists():  # of an earlier try
+            continue
+        temporary = target.with_name(f"{target.name}.tmp")
+        temporary.parent.mkdir(parents=True, exist_ok=True)
+        with temporary.open("wb") as output:
+            for part in file["parts"]:
+                fetch_part(part, output)
+        temporary.replace(target)
+    if wanted["is_last"]:
+        keep_checkpoint(partial, step)
+    return {"num_files": len(wanted["files"])}
+
+
+def fetch_part(part: dict, output) -> None:  # noqa: ANN001 - a binary file
+    """Write what a URL gives to a file; raises OSError where it is not what was captured."""
+    url = urlsplit(part["url"])
+    connect = http.client.HTTPSConnection if url.scheme == "https" else http.client.HTTPConnection
+    found = hashlib.sha256()
+    with contextlib.closing(connect(url.netloc, timeout=_TIMEOUT_S)) as connection:
+        connection.request("GET", f"{url.path}?{url.query}" if url.query else url.path)
+        answer = connection.getresponse()
+        if answer.status >= 300:
+            raise OSError(f"the store answers {answer.status} {answer.reason}")
+        while piece := answer.read(_PIECE):
+            found.update(piece)
+            output.write(piece)
+    if found.hexdigest() != part["sha256"]:
+        raise OSError("a captured object is not what was captured")
+
+
+def partial_checkpoint(root: Path, run_id: str, step: int, *, for_run: str) -> Path:
+    """Return the folder in which a checkpoint is put together for a run that starts with it."""
+    checkpoints = root / run_id / "checkpoints"
+    for path in (root / run_id, checkpoints):
+        if path.is_symlink():  # it might lead into another run's directory
+            raise OSError(f"{path.name} of {run_id} is a link")
+    return checkpoints / f".step_{step}.for-{for_run}"
+
+
+def keep_checkpoint(partial: Path, step: int) -> None:
+    """Make a folder the checkpoint that it is; one that another run was quicker with is as good."""
+    target = partial.with_name(f"step_{step}")
+    try:
+        partial.rename(target)
+    except OSError:
+        if not target.is_dir():
+            raise
+        shutil.rmtree(partial)
+
+
 def aside(run_id: str) -> dict:
     """Take a run's directory out of the way; say whether there was one."""
     path, hidden = Path(ROOT) / run_id, Path(ROOT) / f"{ASIDE}{run_id}"
@@ -96,6 +156,8 @@ def main(argv: "list[str]") -> int:
     try:
         if argv[0] == "upload":
             said = upload(argv[1], int(argv[2]), int(argv[3]))
+        elif argv[0] == "fetch":
+            said = fetch(argv[1], int(argv[2]), argv[3])
         else:
             said = tasks[argv[0]](argv[1])
     except Exception as error:  # the process boundary: every cause ends as one line

@@ -65,8 +65,11 @@ def chosen_files(source: RunSource, *, checkpoints: Checkpoints) -> list[ChosenF
 
 
 def is_text(path: str) -> bool:
-    """Tell whether a file is kept in frames of whole lines."""
-    return _TEXT.fullmatch(path) is not None
+    """Tell whether a file is kept in frames of whole lines.
+
+    None of a checkpoint is: those lie in the store as they were, for whoever fetches them from it.
+    """
+    return _TEXT.fullmatch(path) is not None and not path.startswith(CHECKPOINTS_FOLDER)
 
 
 def is_log(path: str) -> bool:

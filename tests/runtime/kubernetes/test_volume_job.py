@@ -13,12 +13,15 @@ from runtime.kubernetes_volume_job import (
     run_volume_task,
     volume_job,
 )
+from runtime.launch.volume_task import UPLOAD_URL
 from tests.runtime.kubernetes.fake_api import FakeApi
 from tests.runtime.kubernetes.test_models import profile
 
 NAMESPACE = "/api/v1/namespaces/lab"
 URL = "http://bucket/key?X-Amz-Signature=canary"
-UPLOAD = VolumeTask(words=("upload", "a", "0", "9"), sub_path="runs/run-1", url=URL)
+UPLOAD = VolumeTask(
+    words=("upload", "a", "0", "9"), sub_path="runs/run-1", secrets={UPLOAD_URL: URL}
+)
 FILES: dict[str, Any] = {
     "metadata": {"name": "files-1", "labels": FILES_SELECTOR},
     "spec": {

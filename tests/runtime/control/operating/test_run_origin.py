@@ -5,6 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from runtime.control.artifact_store import DirectoryStore
+from runtime.control.manifest import CapturedCheckpoint, Manifest, write_manifest
 from runtime.control.run_origin import steps_in_cluster
 from runtime.control.run_source import FolderSource, SourceUnavailableError
 from runtime.control.run_sources import RunSources
@@ -212,6 +214,24 @@ def test_the_checkpoints_in_a_cluster_are_listed(
     monkeypatch.setattr(sources, "live", lambda run: source)
 
     assert steps_in_cluster(sources)(run) == steps
+
+
+def test_a_checkpoint_that_was_captured_is_as_good_as_one_on_the_volume(
+    dispatching: Dispatching, user: User, tmp_path: Path
+) -> None:
+    run = before(dispatching, user)
+    store = DirectoryStore(tmp_path / "artifacts")
+    kept = CapturedCheckpoint(step=40, size=1, mtime=0.0, is_kept=True, url="")
+    left = kept.model_copy(update={"step": 20, "is_kept": False})
+    made = Manifest(run_id=OTHER, attempt=1, captured_at=run.created_at, checkpoints=(left, kept))
+    write_manifest(store, made)
+    sources = RunSources(dispatching.clusters, store)
+    dispatcher = replace(dispatching.dispatcher, first_steps=steps_in_cluster(sources))
+
+    assert steps_in_cluster(sources)(run) == (40,)
+    assert dispatcher.create(user, request(config(), resume_from=f"{OTHER}:40"), None)
+    with pytest.raises(RefusedError, match="no checkpoint of step 20; it has those of 40"):
+        dispatcher.create(user, request(config(), resume_from=f"{OTHER}:20"), None)
 
 
 def test_a_cluster_that_does_not_answer_refuses_nothing(

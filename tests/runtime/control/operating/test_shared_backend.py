@@ -20,7 +20,6 @@ from tests.runtime.control.operating.served import (
     dispatch,
     read_run,
     serving,
-    state_of,
 )
 from tests.runtime.control.postgres import made_database
 from tests.runtime.control.prime.client import Prime, prime_program
@@ -78,17 +77,17 @@ def test_a_run_of_one_server_is_promoted_ended_and_read_by_the_other(hosts: Host
             third = start_bound_server(hosts)
             toml = hosts.first.write_toml("long", "long")
             live = dispatch(first, toml, "-e", f"WANDB_API_KEY={CANARY}")
-            wait_for(lambda: state_of(second, live) == "RUNNING", timeout_s=RUN_S)
+            wait_for(lambda: read_run(second, live)["status"] == "RUNNING", timeout_s=RUN_S)
             waiting = dispatch(first, toml, "-e", f"WANDB_API_KEY={CANARY}")
             wait_for(lambda: is_made(hosts, waiting), timeout_s=RUN_S)
-            assert state_of(second, waiting) == "QUEUED"
+            assert read_run(second, waiting)["status"] == "QUEUED"
             the_bound_server_is_refused(third)
         # the second has nothing of the runs but what is shared
         assert second("train", "stop", live, "--force").code == 0
-        wait_for(lambda: state_of(second, live) == "STOPPED", timeout_s=RUN_S)
-        wait_for(lambda: state_of(second, waiting) == "RUNNING", timeout_s=RUN_S)
+        wait_for(lambda: read_run(second, live)["status"] == "STOPPED", timeout_s=RUN_S)
+        wait_for(lambda: read_run(second, waiting)["status"] == "RUNNING", timeout_s=RUN_S)
         assert second("train", "stop", waiting, "--force").code == 0
-        wait_for(lambda: state_of(second, waiting) == "STOPPED", timeout_s=RUN_S)
+        wait_for(lambda: read_run(second, waiting)["status"] == "STOPPED", timeout_s=RUN_S)
         for run_id in (live, waiting):
             wait_for(lambda run_id=run_id: is_torn_down(second, run_id), timeout_s=RUN_S)
             wait_for(lambda run_id=run_id: hosts.is_gone(run_id), timeout_s=RUN_S)
