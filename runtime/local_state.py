@@ -4,8 +4,8 @@
       cluster.json               the slots of the cluster
       claims.json lock           slots and port blocks in use (`runtime.claims`)
       runs/<run_id>.json         index of the live runs
-      locks/<run_id>.lock        held while a run is started or released
-      locks/<run_id>.<attempt>.supervisor   held by the attempt's one supervisor
+      locks/<run_id>.lock        held while a run is started or released; gone once destroyed
+      locks/<run_id>.<attempt>.supervisor   held by the attempt's one supervisor; likewise
       barred/<run_id>.json       the attempt that may not start again, where no record can say so
       private/<run_id>.<attempt>/<component>.json   0600 env files, gone once read
       sockets/<run_id>.<attempt>.sock
@@ -165,31 +165,65 @@ def bar_attempt(run: LocalRun) -> None:
 @contextlib.contextmanager
 def run_lock(run: LocalRun) -> Iterator[None]:
     """Hold the lock under which a run is started and released."""
-    with file_lock(run.state_path / "locks" / f"{run.run_id}.lock"):
+    with file_lock(_run_lock(run)):
         yield
 
 
 def supervise_alone(run: LocalRun) -> bool:
     """Take the lock that an attempt's supervisor holds until it dies; tell whether it was free."""
-    path = run.state_path / "locks" / f"{run.run_id}.{run.attempt}.supervisor"
-    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        _open_locked(_supervisor_lock(run, run.attempt), fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
-        os.close(descriptor)
         return False
     return True
+
+
+def remove_locks(run: LocalRun) -> None:
+    """Remove the lock files of a run up to this attempt; one that somebody holds stays."""
+    paths = [_supervisor_lock(run, attempt) for attempt in range(1, run.attempt + 1)]
+    for path in (*paths, _run_lock(run)):
+        with contextlib.suppress(FileNotFoundError, BlockingIOError):
+            flags = fcntl.LOCK_EX | fcntl.LOCK_NB
+            descriptor = _open_locked(path, flags, is_made=False)
+            path.unlink()  # held to the end: whoever waits for it finds that it is no more
+            os.close(descriptor)
 
 
 @contextlib.contextmanager
 def file_lock(path: Path) -> Iterator[None]:
     """Hold an exclusive flock on a file that is made where it is missing; a dead holder lets go."""
-    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    descriptor = _open_locked(path, fcntl.LOCK_EX)
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX)
         yield
     finally:
         os.close(descriptor)
+
+
+def _open_locked(path: Path, lock: int, *, is_made: bool = True) -> int:
+    """Return a descriptor that holds the lock of the file that has this path now.
+
+    A file that was removed while it was waited for has a lock that nobody else sees.
+    """
+    flags = os.O_RDWR | os.O_CLOEXEC | (os.O_CREAT if is_made else 0)
+    while True:
+        descriptor = os.open(path, flags, 0o600)
+        try:
+            fcntl.flock(descriptor, lock)
+            with contextlib.suppress(FileNotFoundError):
+                if os.path.samestat(os.fstat(descriptor), path.stat()):
+                    return descriptor
+        except BaseException:
+            os.close(descriptor)
+            raise
+        os.close(descriptor)
+
+
+def _run_lock(run: LocalRun) -> Path:
+    return run.state_path / "locks" / f"{run.run_id}.lock"
+
+
+def _supervisor_lock(run: LocalRun, attempt: int) -> Path:
+    return run.state_path / "locks" / f"{run.run_id}.{attempt}.supervisor"
 
 
 def read_json(path: Path) -> object:

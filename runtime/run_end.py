@@ -12,7 +12,15 @@ from functools import partial
 from runtime import claims, limits, naming
 from runtime.component_process import remove_private
 from runtime.errors import PaddockError, SupervisorError
-from runtime.local_state import LocalRun, bar_attempt, home_id, read_index, remove_index, run_lock
+from runtime.local_state import (
+    LocalRun,
+    bar_attempt,
+    home_id,
+    read_index,
+    remove_index,
+    remove_locks,
+    run_lock,
+)
 from runtime.observe.judge import Transition, judge
 from runtime.observe.local import last_lines, observe, plan_facts
 from runtime.processes import ProcessId, end_processes, marked_processes
@@ -50,6 +58,7 @@ def release_run(run: LocalRun, *, reason: str = DESTROYED, is_destroy: bool = Fa
             _write_end(run, verdict or Transition(state=RunState.STOPPED, reason=reason))
     if is_destroy:
         _write_teardown(run)
+        remove_locks(run)
 
 
 def settle_run(run: LocalRun) -> RunRecord | None:
