@@ -10,10 +10,11 @@ import os
 import re
 from collections.abc import Iterable, Iterator
 from datetime import timedelta
+from itertools import chain
 from typing import TYPE_CHECKING
 
 from runtime.control.artifact_store import ArtifactRefusedError, ArtifactStoreError
-from runtime.errors import SetupError
+from runtime.errors import Problem, SettingsError, SetupError
 
 if TYPE_CHECKING:
     from obstore.store import S3Store
@@ -43,7 +44,16 @@ class BucketStore:
         import obstore
 
         with _asking(f"write {self._url}/{key}"):
-            obstore.put(self._store, key, iter(pieces), chunk_size=_PART_BYTES)
+            rest = iter(pieces)
+            first = bytearray()
+            for piece in rest:
+                first += piece
+                if len(first) > _PART_BYTES:
+                    whole = chain([bytes(first)], rest)
+                    obstore.put(self._store, key, whole, chunk_size=_PART_BYTES)
+                    return
+            # one request; in parts it would be three
+            obstore.put(self._store, key, bytes(first), use_multipart=False)
 
     def size(self, key: str) -> int | None:
         """Return the size of an object, None where there is none."""
@@ -118,12 +128,22 @@ def _open_bucket(url: str) -> "S3Store":
         raise SetupError(
             f"an artifact store on S3 needs {error.name}: install paddock with its extra `server`"
         ) from None
+    from obstore.exceptions import BaseError
+
     plain = os.environ.get("AWS_ENDPOINT_URL", "").startswith("http://")
-    return S3Store.from_url(
-        url,
-        client_options={"allow_http": plain, "timeout": timedelta(seconds=_REQUEST_S)},
-        retry_config={"max_retries": _NUM_RETRIES, "retry_timeout": timedelta(seconds=_RETRY_S)},
-    )
+    try:
+        return S3Store.from_url(
+            url,
+            client_options={"allow_http": plain, "timeout": timedelta(seconds=_REQUEST_S)},
+            retry_config={
+                "max_retries": _NUM_RETRIES,
+                "retry_timeout": timedelta(seconds=_RETRY_S),
+            },
+        )
+    except (BaseError, ValueError) as error:
+        fix = f"s3://bucket/prefix, with {_CREDENTIALS}"
+        problem = Problem(loc=("artifacts",), message=_reason(str(error)), fix=fix)
+        raise SettingsError([problem], source="artifacts") from None
 
 
 @contextlib.contextmanager

@@ -22,6 +22,7 @@ from runtime.control.manifest import read_manifest
 from runtime.control.run_capture import parts
 from runtime.control.run_captures import StoreCapturer
 from runtime.control.run_source import FolderSource, Uploaded
+from runtime.errors import SettingsError
 from runtime.launch import volume_task
 from runtime.states import Capture, RunState
 from tests.runtime.control.reading.clusters import sources_of
@@ -57,7 +58,7 @@ def opened(where: str = WHERE) -> BucketStore:
     return store
 
 
-def test_objects_are_written_read_listed_and_removed(bucket: BucketStore) -> None:
+def test_objects_are_written_read_listed_and_removed(s3: S3Server, bucket: BucketStore) -> None:
     bucket.put("run/a b%2E+.txt", iter([b"hello ", b"world"]))
     bucket.put("run/empty", iter([]))
     bucket.put("runner/other", iter([b"x"]))
@@ -70,6 +71,7 @@ def test_objects_are_written_read_listed_and_removed(bucket: BucketStore) -> Non
     assert bucket.size("run/empty") is None
     assert opened(f"s3://{BUCKET}").keys("paddock/runner") == ["paddock/runner/other"]
     assert bucket.url("run/x") == f"{WHERE}/run/x"
+    assert not [one for one in s3.requests if one.startswith("POST") and "uploads" in one]
 
 
 def test_a_large_object_goes_in_parts_and_is_not_there_before_the_last(
@@ -117,6 +119,24 @@ def test_a_wrong_key_is_refused_and_told_without_its_value(
     assert "AWS_SECRET_ACCESS_KEY" in str(caught.value)
     assert "canary" not in str(caught.value)
     assert s3.requests == []
+
+
+@pytest.mark.parametrize(
+    ("where", "left_out", "said"),
+    [
+        ("s3://", "", "Unable to recognise URL"),
+        (WHERE, "AWS_SECRET_ACCESS_KEY", "Missing SecretAccessKey"),
+    ],
+)
+def test_a_store_that_cannot_be_opened_is_a_problem_of_the_settings(
+    s3: S3Server, monkeypatch: pytest.MonkeyPatch, where: str, left_out: str, said: str
+) -> None:
+    monkeypatch.delenv(left_out, raising=False)
+
+    with pytest.raises(SettingsError, match=said) as caught:
+        open_artifact_store(where)
+
+    assert "AWS_ACCESS_KEY_ID" in str(caught.value)
 
 
 def test_a_bucket_that_is_not_there_is_told(s3: S3Server) -> None:
