@@ -9,7 +9,8 @@ one's id that the store does not know, after a restore say, is taken in likewise
 
 import logging
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 from pydantic import ValidationError
 from sqlalchemy import Connection
@@ -93,9 +94,9 @@ class Adoption:
         """Note an attempt that somebody began by hand."""
         record = found.record
         if record.attempt <= run.attempt:
-            if not run.num_gpus and found.num_gpus:  # its pods were not there at first
-                gpus = {"num_gpus": found.num_gpus, "gpu_type": found.gpu_type or None}
-                runs.compare_and_set(connection, run.run_id, run.version, fence=None, **gpus)
+            late = _late_fields(run, found)
+            if late:
+                runs.compare_and_set(connection, run.run_id, run.version, fence=None, **late)
             return False
         changed = runs.compare_and_set(
             connection,
@@ -145,25 +146,45 @@ def _owner(connection: Connection) -> str | None:
 
 
 def _new_run(found: FoundRun, *, user_id: str) -> NewRun:
-    record, plan = found.record, _plan(found.plan_json)
-    return NewRun(
-        run_id=record.run_id,
-        user_id=user_id,
-        name=plan.name if plan is not None else record.run_id,
-        model=plan.model if plan is not None else "",
-        environments=plan.tasksets if plan is not None else (),
-        config_text=found.config_text,
-        config_digest=record.config_digest,
-        plan_json=found.plan_json,
-        cluster=found.cluster,
-        gpu_type=found.gpu_type or None,
-        num_gpus=found.num_gpus,
-        max_steps=plan.max_steps if plan is not None else None,
-        state=record.state,
-        reason=record.reason,
-        attempt=record.attempt,
-        is_adopted=True,
+    record = found.record
+    return replace(
+        NewRun(
+            run_id=record.run_id,
+            user_id=user_id,
+            name=record.run_id,
+            model="",
+            config_text="",
+            config_digest=record.config_digest,
+            plan_json="",
+            cluster=found.cluster,
+            gpu_type=found.gpu_type or None,
+            num_gpus=found.num_gpus,
+            state=record.state,
+            reason=record.reason,
+            attempt=record.attempt,
+            is_adopted=True,
+        ),
+        **_config_fields(found),
     )
+
+
+def _late_fields(run: StoredRun, found: FoundRun) -> dict[str, Any]:  # Any: fields of a run
+    """Return what was not there when the run was found: its record is written before the rest."""
+    late: dict[str, Any] = {}
+    if not run.num_gpus and found.num_gpus:
+        late |= {"num_gpus": found.num_gpus, "gpu_type": found.gpu_type or None}
+    if (run.config_text, run.plan_json) != (found.config_text, found.plan_json):
+        late |= _config_fields(found) if found.config_text else {}
+    return late
+
+
+def _config_fields(found: FoundRun) -> dict[str, Any]:  # Any: fields of a run
+    fields: dict[str, Any] = {"config_text": found.config_text, "plan_json": found.plan_json}
+    plan = _plan(found.plan_json)
+    if plan is not None:
+        fields |= {"name": plan.name, "model": plan.model, "environments": plan.tasksets}
+        fields |= {"max_steps": plan.max_steps}
+    return fields
 
 
 def _plan(text: str) -> RunPlan | None:

@@ -4,6 +4,7 @@ The observer writes what follows into the runs' records (compare-and-set, as `pa
 The place of a single run on it is `runtime.control.pod_runs`.
 """
 
+import contextlib
 import threading
 import time
 from collections import Counter, defaultdict
@@ -14,8 +15,10 @@ from typing import Any
 
 from runtime import naming
 from runtime.cluster import ClusterProfile, KubernetesConnection
+from runtime.config import load_config
 from runtime.control.places import FoundRun, Leftover
 from runtime.control.rooms import ClusterRoom, NodeRoom
+from runtime.errors import PaddockError
 from runtime.kubernetes_api import KINDS, ForbiddenError, KubernetesApi, KubernetesError
 from runtime.kubernetes_nodes import gpu_type_of
 from runtime.kubernetes_teardown import REST, WORKLOADS
@@ -24,6 +27,9 @@ from runtime.observe.kubernetes.objects import unix_time
 from runtime.observe.kubernetes.observer import LOOK_S, RunObserver, RunView
 from runtime.observe.kubernetes.run_files import RunFiles
 from runtime.observe.kubernetes.watch import RunWatch, open_watch
+from runtime.plan import build_plan, plan_to_json
+from runtime.pod_layout import TOML_FILE
+from runtime.pod_names import config_map_name
 from runtime.run_record import RunRecord
 
 Manifest = Mapping[str, Any]  # Any: a Kubernetes object
@@ -47,6 +53,7 @@ class PodSight:
         self._observer = RunObserver(api, watch, self.files)
         self._views: dict[str, tuple[float, RunView | None]] = {}
         self._owned: dict[str, list[Leftover]] = {}
+        self._configs: dict[str, tuple[str, str]] = {}
         self._lock = threading.Lock()
         self._room: tuple[float, ClusterRoom] | None = None
 
@@ -123,8 +130,22 @@ class PodSight:
         for run_id in open_ids:
             record = self._watch.record(run_id)
             if record is not None:
-                found.append(_found(self.profile, record, self._objects(run_id)))
+                one = _found(self.profile, record, self._objects(run_id))
+                found.append(one if one.control_plane_id else self._described(one))
         return found
+
+    def _described(self, found: FoundRun) -> FoundRun:
+        """Return a run that nobody signed with the TOML of its ConfigMap, and its plan."""
+        record = found.record
+        name = config_map_name(record.run_id, record.attempt)
+        if name not in self._configs:
+            launch = self.api.get("ConfigMap", name) or {}
+            toml = str((launch.get("data") or {}).get(TOML_FILE, ""))
+            if not toml:  # it is made after the record
+                return found
+            self._configs[name] = (toml, _plan_json(self.profile, record, toml))
+        toml, plan = self._configs[name]
+        return replace(found, config_text=toml, plan_json=plan)
 
     def _objects(self, run_id: str) -> list[Leftover]:
         """Return the Jobs and pods of a run, as they were when it had any first."""
@@ -176,6 +197,15 @@ def _found(profile: ClusterProfile, record: RunRecord, objects: list[Leftover]) 
         gpu_type=next((one.gpu_type for one in objects if one.gpu_type), ""),
         num_gpus=sum(one.num_gpus for one in objects),
     )
+
+
+def _plan_json(profile: ClusterProfile, record: RunRecord, toml: str) -> str:
+    """Return the plan that the run's own `up` made of its TOML, empty where that cannot be told."""
+    with contextlib.suppress(PaddockError):
+        loaded = load_config(toml, allow_unknown_fields=True)
+        plan = build_plan(loaded, run_id=record.run_id, attempt=record.attempt, profile=profile)
+        return plan_to_json(plan)
+    return ""
 
 
 def _is_owned(manifest: Manifest) -> bool:

@@ -110,6 +110,7 @@ def test_a_run_by_hand_is_stopped_and_torn_down_and_its_stack_stays(
 def test_a_run_by_hand_is_restarted_with_its_secrets(site: Site, prime: Prime) -> None:
     up_with_secret(site, "run-again")
     until(prime, "run-again", "RUNNING")
+    wait_for(lambda: stored(site, "run-again").config_text, timeout_s=RUN_S)
 
     said = prime("train", "restart", "run-again", "--force")
     assert said.code == 0, said.out + said.err

@@ -1,12 +1,17 @@
 """Runs that others made are watched, metered and shown, and never changed."""
 
+from dataclasses import replace
+
 import pytest
 
+from runtime.config import load_config
 from runtime.control.places import FoundRun
 from runtime.errors import RunStateError
+from runtime.plan import build_plan, plan_to_json
 from runtime.record import RunRecord
 from runtime.run_record import advanced, begun
 from runtime.states import RunState, Teardown
+from tests.engine.sites import ROOT
 from tests.runtime.control.reconciling.fakes import GPU, FakeCluster, FakeOperator, FakeRun
 from tests.runtime.control.reconciling.site import Site
 
@@ -96,3 +101,27 @@ def test_an_attempt_begun_by_hand_is_followed(
     run = site.until_state("run-hand", RunState.RUNNING)
 
     assert run.attempt == 2
+
+
+def test_what_comes_after_the_record_is_taken_in_when_it_is_there(
+    site: Site, cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("runtime.control.reconciler.ADOPT_S", 0.0)
+    found(cluster)
+    cluster.found = [replace(cluster.found[0], num_gpus=0)]
+    site.pass_until(lambda: is_known(site))
+    early = site.run("run-hand")
+
+    loaded = load_config((ROOT / "examples" / "demo.toml").read_text())
+    plan = build_plan(loaded, run_id="run-hand")
+    found(cluster)
+    cluster.found = [replace(cluster.found[0], config_text="toml", plan_json=plan_to_json(plan))]
+    site.reconciler.make_pass()
+    run = site.run("run-hand")
+    site.reconciler.make_pass()
+    again = site.run("run-hand")
+
+    assert (early.name, early.num_gpus, early.config_text) == ("run-hand", 0, "")
+    assert (run.num_gpus, run.config_text) == (1, "toml")
+    assert (run.name, run.model, run.max_steps) == (plan.name, plan.model, plan.max_steps)
+    assert again.version == run.version

@@ -15,6 +15,7 @@ from runtime.kubernetes_api import KubernetesApi
 from runtime.kubernetes_record import ClusterRecord
 from runtime.observe.kubernetes.facts import RunFacts
 from runtime.observe.kubernetes.look import Look
+from runtime.plan import plan_from_json
 from runtime.run_record import RunRecord
 from runtime.states import RunState
 from tests.runtime.control.store.rows import NEW_RUN
@@ -27,6 +28,7 @@ POD, JOB = f"{CORE}/pods/run-one-1-trainer-0-0-x", f"{BATCH}/jobs/run-one-1-trai
 OURS = {"app.kubernetes.io/managed-by": "paddock", "paddock.dev/control-plane": "plane-a"}
 LAUNCH = """{"run_id": "run-one", "attempt": 1, "max_steps": 10, "pods": {"trainer-0-0":
 {"component": "trainer-0", "role": "trainer", "log": "trainer.log"}}}"""
+EXAMPLE = Path(__file__).parents[4] / "examples" / "reverse-text.toml"
 STARTED = "2026-12-01T10:00:00Z"
 
 
@@ -157,6 +159,24 @@ def test_what_is_left_names_its_control_plane(cluster: tuple[FakeApi, PodSight])
     assert found["Pod"].num_gpus == 4
     [run] = sight.found_runs()
     assert (run.record.run_id, run.control_plane_id) == ("run-one", "plane-a")
+
+
+def test_a_run_that_nobody_signed_is_found_with_its_config(
+    cluster: tuple[FakeApi, PodSight],
+) -> None:
+    fake, sight = cluster
+    for path in (JOB, POD):
+        del fake.objects[path]["metadata"]["labels"]["paddock.dev/control-plane"]
+    [early] = sight.found_runs()
+    fake.put(f"{CORE}/configmaps/run-one-1-launch", {"data": {"rl.toml": EXAMPLE.read_text()}})
+
+    [run] = sight.found_runs()
+
+    assert (early.config_text, early.plan_json) == ("", "")
+    assert run.config_text == EXAMPLE.read_text()
+    plan = plan_from_json(run.plan_json)
+    assert (plan.run_id, plan.attempt, plan.target) == ("run-one", 1, "kubernetes")
+    assert (plan.name, plan.max_steps) == ("reverse-text-hosted", 100)
 
 
 def test_a_sweep_takes_everything_but_the_record(cluster: tuple[FakeApi, PodSight]) -> None:
