@@ -28,7 +28,7 @@ from runtime.control.manifest import Manifest, read_manifest
 from runtime.control.run_capture.chosen_files import CHECKPOINTS_FOLDER
 from runtime.control.run_source import SourceUnavailableError
 from runtime.control.stacks import Project
-from runtime.launch.volume_task import keep_checkpoint, partial_checkpoint
+from runtime.launch.volume_task import keep_checkpoint, partial_checkpoint, partial_file
 from runtime.resume_from import ResumeFrom, parse_resume_from
 
 _READ = 4 << 20
@@ -137,8 +137,7 @@ def _write(captured: CapturedSource, path: str, target: Path) -> None:
     """Write a captured file, each part compared with what was captured."""
     if target.exists():  # of an earlier try
         return
-    temporary = target.with_name(f"{target.name}.tmp")
-    temporary.parent.mkdir(parents=True, exist_ok=True)
+    temporary = partial_file(target)
     offset = 0
     with temporary.open("wb") as file:
         for part in captured.manifest.files[path].parts:

@@ -79,8 +79,7 @@ def fetch(run_id: str, step: int, for_run: str) -> dict:
         target = partial / file["path"]
         if target.exists():  # of an earlier try
             continue
-        temporary = target.with_name(f"{target.name}.tmp")
-        temporary.parent.mkdir(parents=True, exist_ok=True)
+        temporary = partial_file(target)
         with temporary.open("wb") as output:
             for part in file["parts"]:
                 fetch_part(part, output)
@@ -116,8 +115,16 @@ def partial_checkpoint(root: Path, run_id: str, step: int, *, for_run: str) -> P
     return checkpoints / f".step_{step}.for-{for_run}"
 
 
+def partial_file(target: Path) -> Path:
+    """Return where a file is written first; an earlier try that lives still has another place."""
+    target.parent.mkdir(parents=True, exist_ok=True)
+    return target.with_name(f"{target.name}.{os.urandom(4).hex()}.tmp")
+
+
 def keep_checkpoint(partial: Path, step: int) -> None:
     """Make a folder the checkpoint that it is; one that another run was quicker with is as good."""
+    for left in list(partial.rglob("*.tmp")):  # of tries that were killed
+        left.unlink()
     target = partial.with_name(f"step_{step}")
     try:
         partial.rename(target)
