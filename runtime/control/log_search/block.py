@@ -1,6 +1,7 @@
 """The wanted lines of one block of readable text; pure."""
 
 from collections.abc import Callable, Iterator
+from functools import partial
 
 from runtime.control.log_search.patterns import (
     Line,
@@ -22,10 +23,10 @@ def wanted_lines(block: bytes, wanted: Wanted, carried: Callable[[], int]) -> It
     """
     if wanted.is_impossible:
         return
-    find = wanted.find or line_at
+    find = wanted.finder(block) if wanted.finder is not None else partial(line_at, block)
     ranks = _Ranks(block, carried)
     start = 0
-    while line := find(block, start):
+    while line := find(start):
         if wanted.lowest == 0 or ranks.of(line) >= wanted.lowest:
             yield line
             start = line[1] + 1

@@ -13,7 +13,7 @@ from pydantic import BaseModel, ConfigDict
 from runtime.control.log_search.patterns import DEFAULT_RANK, Wanted, compile_wanted
 from runtime.control.log_search.scan import Block
 from runtime.control.log_search.text import MAX_LINE_BYTES
-from runtime.control.log_search.trigrams import BITMAP_BYTES, Needles, required_texts
+from runtime.control.log_search.trigrams import frames_with
 from runtime.observe.log_filter import LEVELS, LineFilter
 
 FRAME_BYTES = 1 << 20
@@ -75,14 +75,9 @@ def frame_blocks(
     frames: list[Frame], wanted: Wanted, bitmaps: bytes, load: Callable[[Frame], bytes]
 ) -> Iterator[Block]:
     """Yield the blocks of frames that may hold wanted lines, the last one first."""
-    texts = [wanted.needle] if wanted.needle is not None else []
-    if wanted.pattern is not None:
-        texts = required_texts(wanted.pattern)
-    needles = Needles(texts)
-    for number in reversed(range(len(frames))):
-        frame = frames[number]
-        bitmap = bitmaps[number * BITMAP_BYTES : (number + 1) * BITMAP_BYTES]
-        if frame.top_rank < wanted.lowest or (bitmap and not needles.may_be_in(bitmap)):
+    worth = frames_with(wanted.clauses, bitmaps) if bitmaps else [True] * len(frames)
+    for frame, is_worth in zip(reversed(frames), reversed(worth), strict=True):
+        if frame.top_rank < wanted.lowest or not is_worth:
             continue
         yield Block(
             offset=frame.offset,

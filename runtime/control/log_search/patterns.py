@@ -7,9 +7,13 @@ searched for in a whole block; never_nl keeps a match within its line.
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 
 import re2
 
+from runtime.control.log_search.requirements import Clause, required_clauses, text_clauses
+from runtime.control.log_search.sieve import Sieve
+from runtime.control.log_search.spelling import for_lines
 from runtime.errors import Problem, SettingsError
 from runtime.observe.log_filter import LEVELS, LineFilter, level_of
 
@@ -25,17 +29,18 @@ Line = tuple[int, int]
 # Wider than `level_of`, which has the last word: letters of any script count as RE2's \w there.
 _HEAD = r"(?:\[(?:\w|[^\x00-\x7f])+\]:?[\s\v\x1c-\x1f[:^ascii:]]*)*"
 _TIME = r"[\d\s\v\x1c-\x1fT:.,+/()\[\]|[:^ascii:]-]*"
-# A pattern with these means the line's ends by words that are the text's ends in a block.
-_TEXT_ENDS = re.compile(r"\\[AzZC]|\(\?[A-Za-z]*-?[A-Za-z]*m|\(\?[A-Za-z]*-")
+_ONE_BYTE = re.compile(r"\\C")
+
+Find = Callable[[int], Line | None]
+"""Returns the first wanted line of a block at or after an offset."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Wanted:
-    """What is searched for, compiled; `find` returns the first line at or after an offset."""
+    """What is searched for, compiled; `finder` takes a block, and wanted lines hold `clauses`."""
 
-    find: Callable[[bytes, int], Line | None] | None = None
-    needle: bytes | None = None
-    pattern: str | None = None
+    finder: Callable[[bytes], Find] | None = None
+    clauses: tuple[Clause, ...] = ()
     is_impossible: bool = False
     lowest: int = 0
     next_loud: Callable[[bytes, int], Line | None] = lambda block, start: None
@@ -43,7 +48,7 @@ class Wanted:
     @property
     def is_everything(self) -> bool:
         """Tell whether every line is wanted."""
-        return self.find is None and self.lowest == 0
+        return self.finder is None and self.lowest == 0
 
 
 def compile_wanted(wanted: LineFilter) -> Wanted:
@@ -52,11 +57,12 @@ def compile_wanted(wanted: LineFilter) -> Wanted:
     if not wanted.search:
         return made
     if wanted.is_regex:
-        return replace(made, find=_regex_finder(wanted.search), pattern=wanted.search)
+        return _regex_wanted(made, wanted.search)
     if "\n" in wanted.search or wanted.search != wanted.search.encode(errors="replace").decode():
         return replace(made, is_impossible=True)  # no line holds a break, or half a character
-    find = _line_finder(_compiled(re2.escape(wanted.search)))
-    return replace(made, find=find, needle=wanted.search.encode())
+    clauses = tuple(text_clauses(wanted.search.encode()))
+    finder = _sieved(_compiled(re2.escape(wanted.search)), clauses)
+    return replace(made, finder=finder, clauses=clauses)
 
 
 def stated_rank(block: bytes, line: Line) -> int | None:
@@ -78,8 +84,8 @@ def last_stated(block: bytes, start: int, end: int) -> int | None:
 
 
 def line_at(block: bytes, place: int) -> Line | None:
-    """Return the line that an offset lies in, None behind the last."""
-    if place >= len(block):
+    """Return the line that an offset lies in or ends, None behind the last."""
+    if place > len(block) or (place == len(block) and block[-1:] in {b"", b"\n"}):
         return None
     end = block.find(b"\n", place)
     return block.rfind(b"\n", 0, place) + 1, len(block) if end < 0 else end
@@ -129,19 +135,46 @@ def _loud_finder(lowest: int) -> Callable[[bytes, int], Line | None]:
     return find
 
 
-def _regex_finder(pattern: str) -> Callable[[bytes, int], Line | None]:
-    if _TEXT_ENDS.search(pattern) is None:
-        return _line_finder(_compiled(pattern))
-    compiled = _compiled(pattern, is_line=True)
+def _regex_wanted(made: Wanted, pattern: str) -> Wanted:
+    _check(pattern)
+    if _ONE_BYTE.search(pattern) is not None:
+        return replace(made, finder=partial(_by_line, _compiled(pattern, is_line=True)))
+    pattern = for_lines(pattern)
+    clauses = tuple(required_clauses(pattern))
+    return replace(made, finder=_sieved(_compiled(pattern), clauses), clauses=clauses)
 
-    def find(block: bytes, start: int) -> Line | None:
+
+def _by_line(pattern: "re2._Regexp", block: bytes) -> Find:
+    """Find in each line by itself: a byte of any value may be a line break to a pattern."""
+
+    def find(start: int) -> Line | None:
         while line := line_at(block, start):
-            if compiled.search(block[line[0] : line[1]]) is not None:
+            if pattern.search(block[line[0] : line[1]]) is not None:
                 return line
             start = line[1] + 1
         return None
 
     return find
+
+
+def _sieved(pattern: "re2._Regexp", clauses: tuple[Clause, ...]) -> Callable[[bytes], Find]:
+    """Find only where a block holds what a match must."""
+    sieve = Sieve(clauses)
+
+    def finder(block: bytes) -> Find:
+        places = sieve.places(block)
+
+        def find(start: int) -> Line | None:
+            while stretch := places.stretch(start):
+                found = pattern.search(block, *stretch)
+                if found is not None:
+                    return line_at(block, found.start())
+                start = stretch[1] + 1
+            return None
+
+        return find
+
+    return finder
 
 
 def _line_finder(pattern: "re2._Regexp") -> Callable[[bytes, int], Line | None]:
@@ -154,15 +187,20 @@ def _line_finder(pattern: "re2._Regexp") -> Callable[[bytes, int], Line | None]:
     return find
 
 
+def _check(pattern: str) -> None:
+    """Raise SettingsError for what RE2 does not take."""
+    _compiled(pattern, is_line=True)
+
+
 def _compiled(pattern: str, *, is_line: bool = False) -> "re2._Regexp":
     options = re2.Options()
     options.never_nl = not is_line
+    options.never_capture = True
     options.max_mem = _MAX_MEMORY
     options.log_errors = False
     try:
         written = pattern.encode()
-        re2.compile(written, options)  # by itself, so that no parenthesis of it closes ours
-        return re2.compile(written if is_line else b"(?m:" + written + b")", options)
+        return re2.compile(written if is_line else b"(?m)" + written, options)
     except (re2.error, UnicodeEncodeError) as error:
         words = error.args[0] if error.args else "it cannot be read"
         said = words.decode(errors="replace") if isinstance(words, bytes) else str(words)

@@ -6,6 +6,8 @@ block of megabytes at once, and costs next to nothing where the block has nothin
 
 import re
 
+import numpy as np
+
 MAX_LINE_BYTES = 1 << 20
 """A longer line is cut into lines of this length."""
 
@@ -20,7 +22,7 @@ def readable(block: bytes) -> bytes:
     A block begins at a line's start and ends at a line's end, or at the end of the file.
     """
     block = cut_long(block)
-    if not block.isascii():
+    if np.frombuffer(block, dtype=np.int8).min(initial=0) < 0:  # not ASCII; `isascii` locks
         block = _sound(block)
     if b"\r" in block:
         block = _OVERWRITTEN.sub(b"", _LAST_RETURNS.sub(b"", block))

@@ -3,15 +3,22 @@
 A hash decides the bit, so a bitmap may say yes too much and never no too much.
 """
 
-import re
-import warnings
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
+from math import prod
 from typing import Any
 
 import numpy as np
 
+from runtime.control.log_search.requirements import BREAK, ByteSet, Clause, Window
+
 NUM_BITS = 1 << 16
 BITMAP_BYTES = NUM_BITS // 8
+
+_MAX_PLACES = 512
+"""A set of more trigrams than this is in any text."""
+_MAX_TELLINGS = 12
+
+Places = np.ndarray[Any, np.dtype[np.uint32]]  # Any: of any dimension
 
 _MULTIPLIER = np.uint32(0x9E3779B1)  # 2**32 over the golden ratio: Knuth's multiplicative hash
 
@@ -19,68 +26,55 @@ _MULTIPLIER = np.uint32(0x9E3779B1)  # 2**32 over the golden ratio: Knuth's mult
 def bitmap_of(text: bytes) -> bytes:
     """Return the bitmap of a text, BITMAP_BYTES long."""
     bits = np.zeros(NUM_BITS, dtype=bool)
-    bits[_places(text)] = True
+    bits[_places_of_text(text)] = True
     return np.packbits(bits, bitorder="little").tobytes()
 
 
-class Needles:
-    """Texts that a block must hold, all of them, to be worth a look."""
+def frames_with(clauses: Sequence[Clause], bitmaps: bytes) -> list[bool]:
+    """Tell of each of several blocks, by their bitmaps, whether it may hold all clauses."""
+    rows = np.frombuffer(bitmaps, dtype=np.uint8).reshape(-1, BITMAP_BYTES)
+    alive = np.arange(len(rows))
+    for clause in clauses:
+        found = np.zeros(len(alive), dtype=bool)
+        for window in clause:
+            found |= _may_hold(rows, alive, window)
+        alive = alive[found]
+    kept = set(alive.tolist())
+    return [number in kept for number in range(len(rows))]
 
-    def __init__(self, texts: Iterable[bytes]) -> None:
-        """Ask for these texts."""
-        places = {int(place) for text in texts for place in _places(text)}
-        self._bits = [(place >> 3, 1 << (place & 7)) for place in sorted(places)]
 
-    def may_be_in(self, bitmap: bytes) -> bool:
-        """Tell whether a block of this bitmap may hold them."""
-        return all(bitmap[index] & bit for index, bit in self._bits)
-
-
-def required_texts(pattern: str) -> list[bytes]:
-    """Return texts that whatever a regular expression matches must hold; none where unsure.
-
-    Python's parser reads it: what it reads otherwise than RE2 is not looked into.
-    """
-    if "[:" in pattern or "\\Q" in pattern:
-        return []
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("error")
-            parsed = re._parser.parse(pattern)  # type: ignore[attr-defined]  # no public way in
-    except (re.error, Warning, RecursionError, OverflowError):
-        return []
-    if parsed.state.flags & (re.IGNORECASE | re.VERBOSE) or "(?i" in pattern:
-        return []
-    found: list[bytes] = []
-    _collect(parsed, found)
+def _may_hold(
+    rows: "np.ndarray[Any, np.dtype[np.uint8]]",  # Any: of two dimensions
+    alive: "np.ndarray[Any, np.dtype[np.intp]]",  # Any: of one
+    window: Window,
+) -> "np.ndarray[Any, np.dtype[np.bool]]":  # Any: of one
+    """Tell of some rows whether they may hold a window."""
+    found = np.ones(len(alive), dtype=bool)
+    for three in _tellings(window):
+        first, second, third = map(_members, three)
+        places = _hashed(first[:, None, None], second[:, None], third).ravel()
+        bits = rows[alive[found]][:, places >> 3] & (1 << (places & 7)).astype(np.uint8)
+        found[found] = bits.any(axis=1)
     return found
 
 
-def _collect(parts: Sequence[tuple[Any, Any]], found: list[bytes]) -> None:  # Any: re's own tree
-    run = ""
-    for kind, value in parts:
-        name = str(kind)
-        if name == "LITERAL":
-            run += chr(value)
-            continue
-        _keep(run, found)
-        run = ""
-        if name == "SUBPATTERN" and not value[1]:
-            _collect(value[3], found)
-        elif name in {"MAX_REPEAT", "MIN_REPEAT"} and value[0] > 0:
-            _collect(value[2], found)
-    _keep(run, found)
+def _tellings(window: Window) -> list[Window]:
+    """Return the few neighbours in a window that say most; an end of a line is no byte to find."""
+    threes = [window[place : place + 3] for place in range(len(window) - 2)]
+    sizes = {three: prod(one.bit_count() for one in three) for three in threes}
+    known = [three for three, size in sizes.items() if BREAK not in three and size <= _MAX_PLACES]
+    return sorted(known, key=lambda three: sizes[three])[:_MAX_TELLINGS]
 
 
-def _keep(run: str, found: list[bytes]) -> None:
-    text = run.encode(errors="replace") if run else b""
-    if len(text) >= 3 and b"\n" not in text:
-        found.append(text)
+def _members(one: ByteSet) -> Places:
+    return np.array([byte for byte in range(256) if one >> byte & 1], dtype=np.uint32)
 
 
-def _places(text: bytes) -> "np.ndarray[Any, np.dtype[np.uint32]]":  # Any: of one dimension
+def _places_of_text(text: bytes) -> Places:
     data = np.frombuffer(text, dtype=np.uint8).astype(np.uint32)
-    if len(data) < 3:
-        return np.zeros(0, dtype=np.uint32)
-    trigrams = data[:-2] | (data[1:-1] << np.uint32(8)) | (data[2:] << np.uint32(16))
+    return _hashed(data[:-2], data[1:-1], data[2:])
+
+
+def _hashed(first: Places, second: Places, third: Places) -> Places:
+    trigrams = first | (second << np.uint32(8)) | (third << np.uint32(16))
     return (trigrams * _MULTIPLIER) >> np.uint32(16)

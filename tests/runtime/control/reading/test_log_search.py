@@ -8,11 +8,10 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from runtime.control.captured_source import CapturedSource
-from runtime.control.log_search import frames, scan
+from runtime.control.log_search import frames, scan, sieve
 from runtime.control.log_search.patterns import DEFAULT_RANK, compile_wanted
 from runtime.control.log_search.scan import file_blocks, last_lines
 from runtime.control.log_search.text import MAX_LINE_BYTES, line_offsets, readable
-from runtime.control.log_search.trigrams import required_texts
 from runtime.control.manifest import CapturedFile, Manifest
 from runtime.control.run_capture.parts import Slice, write_part
 from runtime.errors import SettingsError
@@ -80,6 +79,10 @@ def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("runtime.control.run_capture.parts.TEXT_PART_BYTES", 150)
     monkeypatch.setattr("runtime.control.log_search.block._NEAR_LINES", 2)
     monkeypatch.setattr("runtime.control.log_search.patterns._WINDOW", 20)
+    monkeypatch.setattr(sieve, "_CHUNK", 24)
+    monkeypatch.setattr(sieve, "_SAMPLE", 24)
+    monkeypatch.setattr(sieve, "_FEW_PLACES", 3)
+    monkeypatch.setattr(sieve, "_LEAST_BLOCK", 1)
 
 
 LOG = "logs/attempt_1/trainer.log"
@@ -193,25 +196,6 @@ def test_a_captured_log_begins_where_it_is_asked_to(log: bytes, data: st.DataObj
     assert captured_search(log, wanted, 99, start) == [
         line.text for line in last_lines(live, compile_wanted(wanted), 99)
     ]
-
-
-@pytest.mark.parametrize(
-    ("pattern", "expected"),
-    [
-        ("abc\\d+def", [b"abc", b"def"]),
-        ("(?:abc|def)ghi", [b"ghi"]),
-        ("(abc)+x?yz", [b"abc"]),
-        ("(abc)*", []),
-        ("(?i)abc", []),
-        ("(?i:abc)def", []),
-        ("[[:alpha:]]abc", []),
-        ("a.b", []),
-        ("caf\u00e9", ["caf\u00e9".encode()]),
-        ("\\babc\\b$", [b"abc"]),
-    ],
-)
-def test_what_a_pattern_must_find_is_known(pattern: str, expected: list[bytes]) -> None:
-    assert required_texts(pattern) == expected
 
 
 def test_frames_without_the_text_are_not_read() -> None:
