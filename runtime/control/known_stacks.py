@@ -29,8 +29,12 @@ from runtime.errors import PaddockError
 
 _LOG = logging.getLogger(__name__)
 _LOOK_S = 5.0
-_FILE_S, _OTHER_S = 15.0, 120.0
-"""How long what was read of a stack holds: of a file that could not be opened, and elsewhere."""
+_AGAIN_S = (15.0, 3600.0)
+"""The first and the longest wait before a stack is read again that could not be opened: what makes
+it so may pass, as an update under way does, and then its file may stay as it is."""
+
+_OTHER_S = 120.0
+"""How long what was read holds where no file tells when a stack was written."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -38,6 +42,7 @@ class _Read:
     facts: StackFacts
     signature: int | None
     time: float
+    num_failed: int = 0
 
 
 class KnownStacks:
@@ -65,9 +70,7 @@ class KnownStacks:
         with self._lock:
             known = self._reads.get(stack)
             if known is None or not self._holds(stack, known):
-                signature = self._signature(stack)
-                known = _Read(facts=self._read(stack), signature=signature, time=time.monotonic())
-                self._reads[stack] = known
+                known = self._reads[stack] = self._read_again(stack, known)
             return known.facts
 
     def owns(self, run: StoredRun) -> bool:
@@ -91,6 +94,18 @@ class KnownStacks:
         for run in live:
             self.facts(run.run_id)
 
+    def _read_again(self, stack: str, known: _Read | None) -> _Read:
+        signature = self._signature(stack)  # before the read: what comes later is read again
+        facts = self._read(stack)
+        is_same = known is not None and known.signature == signature
+        num_failed = known.num_failed if known is not None and is_same else 0
+        return _Read(
+            facts=facts,
+            signature=signature,
+            time=time.monotonic(),
+            num_failed=num_failed + bool(facts.trouble),
+        )
+
     def _read(self, stack: str) -> StackFacts:
         if self._backend is not None and self._signature(stack) is None:
             return StackFacts(trouble="it is not in this server's state backend")
@@ -111,9 +126,9 @@ class KnownStacks:
         age_s = time.monotonic() - known.time
         if self._backend is None:
             return age_s < _OTHER_S
-        # what could not be opened may be tried again: an update under way ends
+        wait_s = min(_AGAIN_S[0] * 2 ** min(known.num_failed - 1, 10), _AGAIN_S[1])
         is_same = self._signature(stack) == known.signature
-        return is_same and (not known.facts.trouble or age_s < _FILE_S)
+        return is_same and (not known.facts.trouble or age_s < wait_s)
 
     def _signature(self, stack: str) -> int | None:
         """Return when a stack of a file backend was written, None where it is not there."""
