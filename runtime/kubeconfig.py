@@ -55,7 +55,7 @@ def read_server(context: str) -> Server:
         )
     except KeyError as error:
         raise _bad_context(context, f"no {error.args[0]}") from None
-    except (OSError, ValueError, TypeError, AttributeError, yaml.YAMLError) as error:
+    except (OSError, ValueError, TypeError, AttributeError) as error:
         raise _bad_context(context, str(error)) from None
 
 
@@ -146,9 +146,21 @@ def _entries(context: str) -> tuple[Entry, Entry]:
     for part in given.split(os.pathsep):
         path = Path(part).expanduser()
         if part and path.is_file():
-            _merge(merged, yaml.safe_load(path.read_text()) or {}, path.absolute().parent)
+            _merge(merged, _document(path), path.absolute().parent)
     found = merged["context"][context]
     return merged["cluster"][found["cluster"]], merged["user"].get(found.get("user", ""), {})
+
+
+def _document(path: Path) -> Entry:
+    """Return a kubeconfig as YAML; what it holds is in no error, it may be a token."""
+    try:
+        return yaml.safe_load(path.read_text()) or {}
+    except UnicodeDecodeError:
+        raise ValueError(f"{path} is not UTF-8 text") from None
+    except yaml.YAMLError as error:
+        mark = getattr(error, "problem_mark", None)
+        where = f", line {mark.line + 1}, column {mark.column + 1}" if mark else ""
+        raise ValueError(f"{path}{where}: not YAML") from None
 
 
 def _merge(merged: dict[str, dict[str, Entry]], document: Entry, folder: Path) -> None:

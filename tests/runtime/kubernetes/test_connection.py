@@ -34,6 +34,29 @@ def test_several_kubeconfigs_are_one(
     assert fake.requests[-1].headers["Authorization"] == "Bearer from-a-file"
 
 
+@pytest.mark.parametrize(
+    ("line", "where"),
+    [
+        ('token: "SECRET', "line 3, column 1"),
+        ("token: *SECRET", "line 2, column 12"),
+        ("token: !SECRET x", "line 2, column 12"),
+        ("token: SECRET\a", "not YAML"),
+    ],
+)
+def test_a_kubeconfig_that_is_not_yaml_is_named_without_its_text(
+    tmp_path: Path, line: str, where: str
+) -> None:
+    path = tmp_path / "broken"
+    path.write_text(f"users:\n  - {line}\n")
+
+    with pytest.raises(SettingsError) as caught:
+        connect(path)
+
+    assert str(path) in str(caught.value)
+    assert where in str(caught.value)
+    assert "SECRET" not in str(caught.value)
+
+
 def plugin(tmp_path: Path, version: str, script: str) -> dict:
     path = tmp_path / "plugin"
     path.write_text(f"#!/bin/sh\n{script}\n")
