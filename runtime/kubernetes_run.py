@@ -18,6 +18,7 @@ from runtime import homes
 from runtime.cluster import KubernetesConnection
 from runtime.errors import PaddockError, RunStateError
 from runtime.image import ResolvedImage, pull_logins, resolve_image, tagged_image
+from runtime.kept_connections import kept_api
 from runtime.kubernetes_api import ForbiddenError, KubernetesApi, KubernetesError, UnreachableError
 from runtime.kubernetes_record import ClusterRecord
 from runtime.kubernetes_teardown import (
@@ -56,21 +57,19 @@ class TeardownUnreachableError(PaddockError):
 
 def connect(inputs: Inputs) -> KubernetesApi:
     """Return the API of the cluster and namespace that the run is placed in."""
-    return KubernetesApi.connect(
+    return kept_api(
         KubernetesConnection(context=str(inputs["context"]), namespace=str(inputs["namespace"]))
     )
 
 
 def current_record(inputs: Inputs) -> RunRecord | None:
     """Return the run's record."""
-    with contextlib.closing(connect(inputs)) as api:
-        return ClusterRecord(api, str(inputs["runId"])).read()
+    return ClusterRecord(connect(inputs), str(inputs["runId"])).read()
 
 
 def check_attempt(inputs: Inputs, _record: RunRecord | None) -> None:
     """Raise a PaddockError when this attempt may not begin, or has no namespace to begin in."""
-    with contextlib.closing(connect(inputs)) as api:
-        check_namespace(api, cluster=str(inputs["cluster"]))
+    check_namespace(connect(inputs), cluster=str(inputs["cluster"]))
     if _record is not None:
         digest = str(inputs["configDigest"])
         check_begin(_record, int(inputs["attempt"]), config_digest=digest)
@@ -99,13 +98,11 @@ def place_attempt(inputs: Inputs) -> dict[str, str]:
 
     No capacity is asked for: the cluster's scheduler queues.
     """
-    with contextlib.closing(connect(inputs)) as api:
-        check_namespace(api, cluster=str(inputs["cluster"]))
-        record = ClusterRecord(api, str(inputs["runId"]))
-        record.begin_attempt(
-            config_digest=str(inputs["configDigest"]), attempt=int(inputs["attempt"])
-        )
-        image = _image(api, record, inputs)
+    api = connect(inputs)
+    check_namespace(api, cluster=str(inputs["cluster"]))
+    record = ClusterRecord(api, str(inputs["runId"]))
+    record.begin_attempt(config_digest=str(inputs["configDigest"]), attempt=int(inputs["attempt"]))
+    image = _image(api, record, inputs)
     return {"image": image.image, "notice": image.notice}
 
 
@@ -113,8 +110,8 @@ def end_attempt(inputs: Inputs, *, reason: str) -> None:
     """End the workloads of this attempt and of earlier ones, and write how the attempt ended."""
     attempt = int(inputs["attempt"])
     owned = Owned(run_id=str(inputs["runId"]), up_to_attempt=attempt)
-    with contextlib.closing(connect(inputs)) as api:
-        _patiently(lambda: stop_workloads(api, owned, attempt, reason=reason))
+    api = connect(inputs)
+    _patiently(lambda: stop_workloads(api, owned, attempt, reason=reason))
 
 
 def stop_workloads(api: KubernetesApi, owned: Owned, attempt: int, *, reason: str) -> None:
@@ -139,16 +136,16 @@ def destroy_run(inputs: Inputs) -> None:
     slack_s = float(os.environ.get(SLACK_VARIABLE) or SLACK_S)
     owned = Owned(run_id=run_id, made=made, slack_s=slack_s)
     note = homes.home_path() / "unreachable" / f"{run_id}.json"
-    with contextlib.closing(connect(inputs)) as api:
-        try:
-            _patiently(lambda: _destroy(api, owned, int(inputs["attempt"])))
-        except UnreachableError as error:
-            _note_unreachable(note, inputs, error)
-            raise TeardownUnreachableError(
-                f"{run_id}: the cluster cannot be reached to end the run, which may hold GPUs "
-                f"(teardown=unreachable, noted in {note}): {error}. Destroy the run again once "
-                "the cluster answers"
-            ) from None
+    api = connect(inputs)
+    try:
+        _patiently(lambda: _destroy(api, owned, int(inputs["attempt"])))
+    except UnreachableError as error:
+        _note_unreachable(note, inputs, error)
+        raise TeardownUnreachableError(
+            f"{run_id}: the cluster cannot be reached to end the run, which may hold GPUs "
+            f"(teardown=unreachable, noted in {note}): {error}. Destroy the run again once "
+            "the cluster answers"
+        ) from None
     note.unlink(missing_ok=True)
 
 

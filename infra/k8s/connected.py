@@ -3,23 +3,18 @@
 Called inside the methods of providers only: it loads the HTTP client.
 """
 
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
+from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from runtime.kubernetes_api import KubernetesApi
 
 
-@contextmanager
-def open_api(props: Mapping[str, Any]) -> "Iterator[KubernetesApi]":  # Any: property values
-    """Yield the API of a resource's cluster, and close it."""
+def open_api(props: Mapping[str, Any]) -> "AbstractContextManager[KubernetesApi]":  # Any: values
+    """Return the API of a resource's cluster; the provider's process keeps it open."""
     from runtime.cluster import KubernetesConnection
-    from runtime.kubernetes_api import KubernetesApi
+    from runtime.kept_connections import kept_api
 
     connection = KubernetesConnection(context=props["context"], namespace=props["namespace"])
-    api = KubernetesApi.connect(connection)
-    try:
-        yield api
-    finally:
-        api.close()
+    return nullcontext(kept_api(connection))
