@@ -39,7 +39,7 @@ def read_env_file(path: Path) -> dict[str, str]:
 
     Blank lines and lines that start with # are skipped; a value is taken as it stands, one pair of
     enclosing quotes removed. Raises SettingsError for a missing or readable-by-others file and for
-    a line without "=", naming the line's number only.
+    a line that is not KEY=VALUE, naming its number only: it may be the rest of a wrapped value.
     """
     try:
         mode = path.stat().st_mode
@@ -55,10 +55,19 @@ def read_env_file(path: Path) -> dict[str, str]:
     for number, line in enumerate(text.splitlines(), start=1):
         if not line.strip() or line.lstrip().startswith("#"):
             continue
-        name, separator, value = line.partition("=")
-        if not separator:
-            raise SettingsError([_problem(f"env file {path}, line {number}: not KEY=VALUE")])
-        values[name.strip().removeprefix("export ").strip()] = _unquote(value)
+        given, separator, value = line.partition("=")
+        name = given.strip().removeprefix("export ").strip()
+        if not separator or _spelling_problems(name):
+            raise SettingsError(
+                [
+                    _problem(
+                        f"env file {path}, line {number}: not KEY=VALUE with a name of A-Z, a-z, "
+                        f"0-9, _ and at most {limits.MAX_SECRET_NAME_CHARS} characters",
+                        fix="write a value on one line",
+                    )
+                ]
+            )
+        values[name] = _unquote(value)
     return values
 
 
@@ -87,6 +96,14 @@ def read_env_flags(flags: Sequence[str], environ: Mapping[str, str]) -> dict[str
 
 
 def _name_problems(name: str) -> list[Problem]:
+    if problems := _spelling_problems(name):
+        return problems
+    if is_reserved(name):
+        return [_problem(f"{name} is reserved by the launcher", fix="choose another name")]
+    return []
+
+
+def _spelling_problems(name: str) -> list[Problem]:
     if len(name) > limits.MAX_SECRET_NAME_CHARS:
         shown = f"{name[:24]}..."
         return [
@@ -97,8 +114,6 @@ def _name_problems(name: str) -> list[Problem]:
         ]
     if not _NAME.fullmatch(name):
         return [_problem(f"{name!r} is not an environment variable name: A-Z, a-z, 0-9, _")]
-    if is_reserved(name):
-        return [_problem(f"{name} is reserved by the launcher", fix="choose another name")]
     return []
 
 

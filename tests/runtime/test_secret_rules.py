@@ -77,9 +77,10 @@ def test_an_env_file_that_others_can_read_is_refused(tmp_path: Path) -> None:
     assert CANARY not in str(caught.value)
 
 
-def test_a_line_without_an_equals_sign_is_named_by_number_only(tmp_path: Path) -> None:
+@pytest.mark.parametrize("line", [CANARY, f"{CANARY}+/k=", f"{CANARY * 40}=", f"export {CANARY} ="])
+def test_a_line_that_is_no_pair_is_named_by_number_only(tmp_path: Path, line: str) -> None:
     path = tmp_path / "env"
-    path.write_text(f"A=1\n{CANARY}\n")
+    path.write_text(f"A=1\n{line}\n")
     path.chmod(0o600)
 
     with pytest.raises(SettingsError, match="line 2") as caught:
