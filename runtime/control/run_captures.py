@@ -22,6 +22,7 @@ from runtime.control.manifest import read_manifest
 from runtime.control.run_capture.chosen_files import Checkpoints
 from runtime.control.run_sources import RunSources
 from runtime.control.values import StoredRun
+from runtime.errors import PaddockError
 from runtime.states import Capture
 
 NUM_AT_ONCE = 4
@@ -62,14 +63,14 @@ class StoreCapturer:
         key = (run.run_id, run.attempt)
         with self._lock:
             begun = self._begun.get(key)
-            if begun is not None and not begun.done():
-                return _GOING
-            if begun is not None and begun.result() is not _GOING:
-                return begun.result()
+            said = _said(begun)
+            is_at_it = begun is not None and not begun.done()
+            if is_at_it or said.state is not CaptureState.RUNNING:
+                return said
             if not self._stop.is_set():
                 self._forget_old()
                 self._begun[key] = self._pool.submit(self._capture, run)
-        return _GOING
+        return said
 
     def close(self) -> None:
         """Interrupt what is captured now and wait for it to let go."""
@@ -77,14 +78,16 @@ class StoreCapturer:
         self._pool.shutdown(cancel_futures=True)
 
     def _capture(self, run: StoredRun) -> CaptureReport:
-        source = self._sources.live(run)
-        if source is None:
-            # its cluster is not known to this server now, and may be at the next look
-            return _GOING
         try:
+            source = self._sources.live(run)
+            if source is None:
+                # its cluster is not known to this server now, and may be at the next look
+                return _GOING
             result = capture_run(run, source, self._artifacts, self._options)
             if result.capture is Capture.INCOMPLETE:
                 result = self._with_pod_logs(run, result)
+        except PaddockError as error:  # a context that is away for now: the next look begins again
+            return CaptureReport(state=CaptureState.RUNNING, message=str(error))
         except Exception:  # the boundary of a thread: the teardown must not wait for a bug
             _LOG.exception("capture of %s", run.run_id)
             return CaptureReport(state=CaptureState.FAILED, message="an error of the server")
@@ -118,6 +121,13 @@ def _check(store: ArtifactStore) -> None:
         raise
     except ArtifactStoreError as error:  # it may be back before anything is captured
         _LOG.error("the artifact store does not answer: %s", error)
+
+
+def _said(begun: Future[CaptureReport] | None) -> CaptureReport:
+    """Return what a capture said last: nothing before its first end, or when it was called off."""
+    if begun is None or not begun.done() or begun.cancelled():
+        return _GOING
+    return begun.result()
 
 
 def _report(result: CaptureResult) -> CaptureReport:

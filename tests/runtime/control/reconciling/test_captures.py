@@ -2,15 +2,22 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 
 import pytest
 
+from runtime.cluster import KubernetesConnection
+from runtime.control.artifact_store import DirectoryStore
 from runtime.control.captures import CaptureReport, CaptureState
 from runtime.control.lease_keeper import LeaseKeeper
 from runtime.control.operations import OperationKind
+from runtime.control.run_captures import StoreCapturer
+from runtime.control.run_sources import RunSources
 from runtime.control.store.store import Store
 from runtime.control.values import StoredRun
 from runtime.states import Capture, RunState, Teardown
+from tests.runtime.control.operating.dispatching import GivenClusters
+from tests.runtime.control.reading.run_files import profile
 from tests.runtime.control.reconciling.fakes import FakeCluster, FakeOperator, FakePlaces
 from tests.runtime.control.reconciling.site import Site, make_site
 
@@ -88,3 +95,31 @@ def test_a_capture_that_is_late_is_given_up(
 
     assert (run.capture, run.teardown) == (Capture.INCOMPLETE, Teardown.DONE)
     assert words(captured)[-1].startswith("incomplete: 3 of 9 files; not done within")
+
+
+def test_a_cluster_whose_context_is_gone_holds_the_teardown_for_the_same_time_only(
+    sqlite_store: Store,
+    cluster: FakeCluster,
+    operator: FakeOperator,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("runtime.control.last_steps.CAPTURE_LIMIT_S", 0.5)
+    monkeypatch.setenv("KUBECONFIG", str(tmp_path / "kubeconfig"))
+    connection = KubernetesConnection(context="gone", namespace="runs")
+    known = profile(tmp_path).model_copy(update={"connection": connection})
+    sources = RunSources(GivenClusters(found={"east": known}), DirectoryStore(tmp_path / "kept"))
+    capturer = StoreCapturer(sources)
+    with LeaseKeeper(sqlite_store, "server-1") as keeper:
+        places = FakePlaces({"east": cluster})
+        site = make_site(keeper, places, operator, store=sqlite_store, capturer=capturer)
+        site.dispatch("run-1")
+        site.pass_until(lambda: "run-1" in cluster.runs)
+        cluster.become("run-1", RunState.COMPLETED)
+
+        run = site.until_settled("run-1")
+        site.close()
+    capturer.close()
+
+    assert (run.capture, run.teardown) == (Capture.INCOMPLETE, Teardown.DONE)
+    assert "kubeconfig" in words(site)[-1]
