@@ -34,16 +34,18 @@ class Toleration(_Profile):
 
 
 class FilesOffer(_Profile):
-    """The `files` Deployment through which run directories are read from outside the cluster."""
+    """The file servers through which run directories are read from outside the cluster."""
 
     selector: dict[str, str]
-    """Labels of its pods."""
+    """Labels of their pods."""
     port: Annotated[int, Field(ge=1, le=65_535)]
     """Port of the server in the pod."""
     secret: str
-    """Secret whose key `token` opens it."""
+    """Secret whose key `token` opens them."""
+    image: str | None = None
+    """Image of the servers; without one, a volume stack starts none of its own."""
     claims: tuple[str, ...] = ()
-    """Claims of volume stacks that it shows besides the default run volume."""
+    """Claims that the cluster's own server shows besides the default run volume."""
 
 
 class NodeClass(_Profile):

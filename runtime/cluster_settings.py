@@ -71,7 +71,7 @@ class KubernetesClusterSettings(SettingsModel):
     image_pull_secrets: tuple[str, ...] = ()
     """(kubernetes) Names of Secrets of the namespace that pull the image, as a JSON list."""
     tools_image: str = "python:3.12-slim"
-    """(kubernetes) Image with Python for the file server, which runs on no GPU node."""
+    """(kubernetes) Image with Python for the file servers, which run on no GPU node."""
     storage_class: str | None = None
     """(kubernetes) StorageClass of the claims that the stack makes; default: the cluster's."""
     run_volume_claim: str | None = None
@@ -79,7 +79,7 @@ class KubernetesClusterSettings(SettingsModel):
     run_volume_size: str = "1Ti"
     """(kubernetes) Size of the default run volume that the stack makes."""
     files_claims: tuple[str, ...] = ()
-    """(kubernetes) Claims of volume stacks that the file server shows too, as a JSON list."""
+    """(kubernetes) Further claims that the file server shows, as a JSON list."""
     models_volume_claim: str | None = None
     """(kubernetes) Claim to adopt as the model cache, instead of making one."""
     models_volume_size: str | None = None

@@ -122,6 +122,7 @@ def _offer(
         selector=FILES_SELECTOR,
         port=FILES_PORT,
         secret=FILES_SECRET,
+        image=settings.tools_image,
         claims=settings.files_claims,
     )
     return KubernetesOffer(

@@ -23,6 +23,7 @@ LABEL_ATTEMPT = f"{LABEL_PREFIX}/attempt"
 LABEL_COMPONENT = f"{LABEL_PREFIX}/component"
 LABEL_CLUSTER = f"{LABEL_PREFIX}/cluster"
 LABEL_SERVER = f"{LABEL_PREFIX}/server"
+LABEL_VOLUME = f"{LABEL_PREFIX}/volume"
 LABEL_CONTROL_PLANE = f"{LABEL_PREFIX}/control-plane"
 LABEL_MANAGED_BY = "app.kubernetes.io/managed-by"
 

@@ -21,6 +21,26 @@ class AdoptedStack:
     settings: KubernetesClusterSettings
     profile: ClusterProfile
 
+    @classmethod
+    def of_profile(cls, profile: ClusterProfile) -> "AdoptedStack":
+        """Return a cluster's stack as far as its profile tells: what servers' pods are made of."""
+        connection, offer = profile.connection, profile.kubernetes
+        assert isinstance(connection, KubernetesConnection), "the target goes by the connection"
+        assert offer is not None, "a profile of the kubernetes target has it"
+        assert offer.files is not None, "asked before"
+        assert offer.files.image is not None, "asked before"
+        settings = KubernetesClusterSettings(
+            kind="cluster",
+            target="kubernetes",
+            context=connection.context,
+            namespace=connection.namespace,
+            image_pull_secrets=offer.image_pull_secrets,
+            tolerations=offer.tolerations,
+            node_class=offer.node_class,
+            tools_image=offer.files.image,
+        )
+        return cls(name=profile.name, settings=settings, profile=profile)
+
     @property
     def namespace(self) -> str:
         """Return the namespace of the runs."""

@@ -1,7 +1,8 @@
-"""The `files` Deployment: run directories over HTTP, from outside, after a run's pods too. Pure.
+"""The `files` Deployments: run directories over HTTP, from outside, after a run's pods too. Pure.
 
-Its program is `runtime/launch/files.py`, which its ConfigMap carries; the volumes are mounted
-read-only. It is reached through the API server's pod proxy, so it needs no Service of its own.
+The cluster stack has one for its run volume, each volume stack one for its claim. Their program is
+`runtime/launch/files.py`, which a ConfigMap carries; the volumes are mounted read-only. They are
+reached through the API server's pod proxy, so they need no Service.
 """
 
 import hashlib
@@ -16,6 +17,7 @@ from infra.k8s.adopted import (
     pod_labels,
     pod_security,
 )
+from runtime import naming
 from runtime.kubernetes_profile import FILES_PORT, FILES_SECRET, FILES_SERVER, FILES_TOKEN_KEY
 
 NAME = "paddock-files"
@@ -27,23 +29,32 @@ _VOLUMES_DIR = "/volumes"
 
 
 def files_server(stack: AdoptedStack) -> list[Manifest]:
-    """Return the ConfigMap with the program, and the Deployment."""
+    """Return the ConfigMap with the program, and the Deployment of the cluster stack."""
+    claims = (stack.kubernetes.run_claim, *stack.settings.files_claims)
+    return _server(stack, NAME, tuple(dict.fromkeys(claims)), {})
+
+
+def volume_files_server(stack: AdoptedStack, volume: str, claim: str) -> list[Manifest]:
+    """Return the same for the claim of a volume stack of this cluster stack."""
+    labels = {naming.LABEL_VOLUME: naming.slug(volume)}
+    return _server(stack, f"{NAME}-{naming.slug(volume)}", (claim,), labels)
+
+
+def _server(
+    stack: AdoptedStack, name: str, claims: tuple[str, ...], own_labels: dict[str, str]
+) -> list[Manifest]:
     program = resources.files("runtime.launch").joinpath(PROGRAM).read_text("utf-8")
     # a name by content: a changed program is a new ConfigMap, and so a rollout
-    name = f"{NAME}-{hashlib.sha256(program.encode()).hexdigest()[:8]}"
+    config_name = f"{name}-{hashlib.sha256(program.encode()).hexdigest()[:8]}"
+    metadata = stack.metadata(name)
+    labels = {**pod_labels(stack, FILES_SERVER), **own_labels}
     config_map: Manifest = {
         "apiVersion": "v1",
         "kind": "ConfigMap",
-        "metadata": stack.metadata(name),
+        "metadata": stack.metadata(config_name),
         "data": {PROGRAM: program},
     }
-    return [config_map, _deployment(stack, config_map_name=name)]
-
-
-def _deployment(stack: AdoptedStack, *, config_map_name: str) -> Manifest:
-    labels = pod_labels(stack, FILES_SERVER)
-    metadata = stack.metadata(NAME)
-    return {
+    deployment: Manifest = {
         "apiVersion": "apps/v1",
         "kind": "Deployment",
         "metadata": {**metadata, "annotations": SKIP_AWAIT},
@@ -52,15 +63,15 @@ def _deployment(stack: AdoptedStack, *, config_map_name: str) -> Manifest:
             "selector": {"matchLabels": labels},
             "template": {
                 "metadata": {"labels": labels},
-                "spec": _pod(stack, config_map_name=config_map_name),
+                "spec": _pod(stack, claims, config_map_name=config_name),
             },
         },
     }
+    return [config_map, deployment]
 
 
-def _pod(stack: AdoptedStack, *, config_map_name: str) -> Manifest:
-    claims = (stack.kubernetes.run_claim, *stack.settings.files_claims)
-    volumes = {claim: f"volume-{index}" for index, claim in enumerate(dict.fromkeys(claims))}
+def _pod(stack: AdoptedStack, claims: tuple[str, ...], *, config_map_name: str) -> Manifest:
+    volumes = {claim: f"volume-{index}" for index, claim in enumerate(claims)}
     mounts = [
         {"name": name, "mountPath": f"{_VOLUMES_DIR}/{name}", "readOnly": True}
         for name in volumes.values()

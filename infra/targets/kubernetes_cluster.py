@@ -48,22 +48,27 @@ def declare_cluster(settings: StackSettings, body: ClusterSettings) -> Outputs:
 def declare_volume(
     settings: StackSettings, body: VolumeSettings, profile: ClusterProfile
 ) -> Outputs:
-    """Declare a claim that outlives runs; protected."""
+    """Declare a claim that outlives runs, protected, and a file server that shows it."""
+    from infra.k8s.adopted import AdoptedStack
     from infra.k8s.claim import Volume
+    from infra.k8s.volume_files import VolumeFilesComponent
 
-    connection = profile.connection
+    connection, offer = profile.connection, profile.kubernetes
     assert isinstance(connection, KubernetesConnection), "the target goes by the connection"
-    assert profile.kubernetes is not None, "a profile of the kubernetes target has it"
+    assert offer is not None, "a profile of the kubernetes target has it"
+    claim = body.claim or settings.stack
     inputs = {
         "context": connection.context,
         "namespace": connection.namespace,
         "labels": naming.cluster_labels(profile.name),
-        "claim": body.claim or settings.stack,
+        "claim": claim,
         "size": body.size,
-        "storageClass": body.storage_class or profile.kubernetes.storage_class,
+        "storageClass": body.storage_class or offer.storage_class,
         "mustExist": body.claim is not None,
     }
     volume = Volume(settings.stack, inputs, pulumi.ResourceOptions(protect=True))
+    if offer.files is not None and offer.files.image is not None:
+        VolumeFilesComponent(settings.stack, AdoptedStack.of_profile(profile), claim, volume)
     return {"claim": volume.id, "cluster": profile.name}
 
 

@@ -17,12 +17,13 @@ def volume_notices(profile: ClusterProfile, claim: str | None) -> list[str]:
     offer = profile.kubernetes
     if claim is None or offer is None:
         return []
-    shown = (offer.run_claim, *offer.files.claims) if offer.files is not None else ()
-    if claim in shown:
-        return []
+    files = offer.files
+    if files is not None and (files.image is not None or claim in {offer.run_claim, *files.claims}):
+        return []  # with an image, every volume stack has a file server of its own
+    fix = "which needs a ReadWriteMany run volume" if files is None else "update both stacks"
     return [
         f"volume: no file server of {profile.name} shows claim {claim}, so logs end with the pods "
-        f"and rewards are not shown: add it to paddock:filesClaims of {profile.name}"
+        f"and rewards are not shown: {fix}"
     ]
 
 

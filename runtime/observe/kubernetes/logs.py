@@ -99,8 +99,8 @@ class ClusterLogs:
         if self._files.names(place.run_id, folder):
             return None
         why = FilesUnavailableError(
-            f"the file server shows no logs of {place.run_id}: none yet, or its volume is "
-            "missing in paddock:filesClaims of the cluster's stack"
+            f"no file server shows logs of {place.run_id}: none yet, or that of its volume "
+            "does not run"
         )
         if not place.pod:
             self._say(str(why))

@@ -1,6 +1,7 @@
-"""RunFiles: the run directories of a cluster, read through its file server and the API server.
+"""RunFiles: the run directories of a cluster, read through its file servers and the API server.
 
-The server is `runtime/launch/files.py`, in a pod of the `files` Deployment. Every read is bounded.
+A server is `runtime/launch/files.py`, in a pod of a `files` Deployment: the cluster's, or a
+volume's. Which one shows a run is asked. Every read is bounded.
 Where there is no server, or it does not answer, a read raises FilesUnavailableError: callers go on
 with what the API itself knows.
 """
@@ -16,6 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from runtime import naming
 from runtime.artifacts import RunDirectory
 from runtime.cluster import FilesOffer
 from runtime.errors import PaddockError
@@ -57,16 +59,17 @@ class Piece:
 
 
 class RunFiles:
-    """Reads files of run directories; keeps the server's pod and token between reads."""
+    """Reads files of run directories; keeps the servers' pods and token between reads."""
 
     def __init__(self, api: KubernetesApi, *, offer: FilesOffer = OFFER) -> None:
         """Read through this API; nothing is asked yet."""
         self._api = api
         self._offer = offer
         self._lock = threading.Lock()
-        self._pod = ""
-        self._pod_until = 0.0
+        self._pods: tuple[str, ...] = ()
+        self._pods_until = 0.0
         self._token = ""
+        self._chosen: dict[str, tuple[str, float]] = {}
 
     def read(
         self, run_id: str, path: str, *, offset: int = 0, limit: int = MAX_READ_BYTES
@@ -74,7 +77,7 @@ class RunFiles:
         """Return a piece of a file, None where there is no such file (yet)."""
         limit = min(limit, MAX_READ_BYTES)
         span = f"bytes={offset}-{offset + limit - 1}"
-        with self._ask(f"files/{run_id}/{path}", headers={"Range": span}) as response:
+        with self._ask(run_id, "files", path, headers={"Range": span}) as response:
             if response.status_code == 404:
                 return None
             if response.status_code == 416:
@@ -88,7 +91,7 @@ class RunFiles:
     def tail(self, run_id: str, path: str, *, num_lines: int) -> Piece | None:
         """Return the last lines of a file, at most some megabytes; None where there is none."""
         query = {"lines": str(num_lines)}
-        with self._ask(f"tail/{run_id}/{path}", query=query) as response:
+        with self._ask(run_id, "tail", path, query=query) as response:
             if response.status_code == 404:
                 return None
             self._check(response)
@@ -102,7 +105,7 @@ class RunFiles:
 
     def entries(self, run_id: str, folder: str) -> list[dict[str, Any]]:  # Any: values of JSON
         """Return name, size, mtime and is_dir of all in a folder, none where there is no folder."""
-        with self._ask(f"list/{run_id}/{folder}") as response:
+        with self._ask(run_id, "list", folder) as response:
             if response.status_code == 404:
                 return []
             self._check(response)
@@ -111,25 +114,32 @@ class RunFiles:
     @contextlib.contextmanager
     def _ask(
         self,
+        run_id: str,
+        verb: str,
         path: str,
         *,
         headers: dict[str, str] | None = None,
         query: dict[str, str] | None = None,
     ) -> "Iterator[httpx.Response]":
-        pod, token = self._find()
+        pod = self._pod_of(run_id)
         try:
-            response = self._api.proxy(
-                pod,
-                self._offer.port,
-                path,
-                headers={**(headers or {}), "X-Paddock-Token": token},
-                query=query,
-            )
+            response = self._get(pod, f"{verb}/{run_id}/{path}", headers=headers, query=query)
         except KubernetesError as error:
             self._forget()
             raise FilesUnavailableError(f"the file server does not answer: {error}") from None
         with contextlib.closing(response):
             yield response
+
+    def _get(
+        self,
+        pod: str,
+        path: str,
+        *,
+        headers: dict[str, str] | None = None,
+        query: dict[str, str] | None = None,
+    ) -> "httpx.Response":
+        own = {**(headers or {}), "X-Paddock-Token": self._token}
+        return self._api.proxy(pod, self._offer.port, path, headers=own, query=query)
 
     def _check(self, response: "httpx.Response") -> None:
         if response.status_code < 400:
@@ -138,19 +148,43 @@ class RunFiles:
         words = response.read()[:200].decode(errors="replace").strip()
         raise FilesUnavailableError(f"the file server says {response.status_code}: {words}")
 
-    def _find(self) -> tuple[str, str]:
-        """Return (pod, token) of the server; what was found is kept for a while."""
+    def _pod_of(self, run_id: str) -> str:
+        """Return the server that shows a run, the cluster's own where none does (yet)."""
+        now = time.monotonic()
+        pods = self._servers(now)
+        if len(pods) == 1:
+            return pods[0]
         with self._lock:
-            if time.monotonic() >= self._pod_until:
-                self._pod = self._look_up()
-                self._pod_until = time.monotonic() + (_POD_TTL_S if self._pod else _ABSENT_TTL_S)
-            if not self._pod:
+            chosen, until = self._chosen.get(run_id, ("", 0.0))
+        if chosen and now < until:
+            return chosen
+        shown = next((pod for pod in pods if self._shows(pod, run_id)), "")
+        with self._lock:
+            ttl_s = _POD_TTL_S if shown else _ABSENT_TTL_S
+            self._chosen[run_id] = shown or pods[0], now + ttl_s
+            return self._chosen[run_id][0]
+
+    def _shows(self, pod: str, run_id: str) -> bool:
+        try:
+            with contextlib.closing(self._get(pod, f"list/{run_id}/")) as response:
+                return response.status_code == 200
+        except KubernetesError:
+            return False
+
+    def _servers(self, now: float) -> tuple[str, ...]:
+        """Return the pods of the servers, the cluster's own first; kept for a while."""
+        with self._lock:
+            if now >= self._pods_until:
+                self._pods = self._look_up()
+                self._pods_until = now + (_POD_TTL_S if self._pods else _ABSENT_TTL_S)
+                self._chosen.clear()
+            if not self._pods:
                 raise FilesUnavailableError(
                     f"no file server runs in namespace {self._api.namespace}: paddock doctor"
                 )
-            return self._pod, self._token
+            return self._pods
 
-    def _look_up(self) -> str:
+    def _look_up(self) -> tuple[str, ...]:
         try:
             selector = dict(self._offer.selector)
             pods = [one for one in self._api.list("Pod", labels=selector) if _is_ready(one)]
@@ -159,13 +193,13 @@ class RunFiles:
             raise FilesUnavailableError(f"the file server cannot be found: {error}") from None
         token = ((secret or {}).get("data") or {}).get("token")
         if not token:
-            return ""
+            return ()
         self._token = base64.b64decode(token).decode().strip()
-        return str(pods[0]["metadata"]["name"])
+        return tuple(str(pod["metadata"]["name"]) for pod in sorted(pods, key=_is_of_a_volume))
 
     def _forget(self) -> None:
         with self._lock:
-            self._pod_until = 0.0
+            self._pods_until = 0.0
 
 
 def log_path(attempt: int, log: str) -> str:
@@ -176,6 +210,10 @@ def log_path(attempt: int, log: str) -> str:
 def status_folder(attempt: int) -> str:
     """Return where the wrappers' status files of an attempt lie below a run directory."""
     return str(_RELATIVE.status_folder(attempt))
+
+
+def _is_of_a_volume(pod: dict[str, Any]) -> bool:  # Any: JSON values
+    return naming.LABEL_VOLUME in (pod["metadata"].get("labels") or {})
 
 
 def _is_ready(pod: dict[str, object]) -> bool:

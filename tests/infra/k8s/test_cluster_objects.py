@@ -164,39 +164,6 @@ def test_servers_run_as_the_user_of_the_runs_without_privileges() -> None:
             assert security["capabilities"] == {"drop": ["ALL"]}
 
 
-def test_the_file_server_mounts_every_volume_read_only() -> None:
-    config_map, deployment = files_server(everything())
-    pod = deployment["spec"]["template"]["spec"]
-    (container,) = pod["containers"]
-
-    claims = [one["persistentVolumeClaim"]["claimName"] for one in pod["volumes"][2:]]
-    roots = [mount for mount in container["volumeMounts"] if mount["name"].startswith("volume-")]
-
-    assert claims == ["paddock-runs", "volume-a"]
-    assert all(mount["readOnly"] for mount in container["volumeMounts"])
-    assert container["args"][-4:] == ["--root", "/volumes/volume-0", "--root", "/volumes/volume-1"]
-    assert [mount["mountPath"] for mount in roots] == ["/volumes/volume-0", "/volumes/volume-1"]
-    assert config_map["data"]["files.py"].startswith('"""The file server of a cluster')
-    assert pod["volumes"][0]["configMap"]["name"] == config_map["metadata"]["name"]
-    assert "nvidia.com/gpu" not in str(container["resources"])
-
-
-def test_a_changed_program_is_a_new_config_map() -> None:
-    name = files_server(adopted_stack())[0]["metadata"]["name"]
-
-    assert name.startswith("paddock-files-")
-    assert len(name) == len("paddock-files-") + 8
-
-
-def test_the_pods_of_the_file_server_are_those_that_the_profile_names() -> None:
-    stack = everything()
-    labels = files_server(stack)[1]["spec"]["template"]["metadata"]["labels"]
-    files = stack.kubernetes.files
-    assert files is not None
-
-    assert files.selector.items() <= labels.items()
-
-
 def test_servers_keep_off_gpu_nodes_where_there_are_others() -> None:
     pod = files_server(everything())[1]["spec"]["template"]["spec"]
     preferred = pod["affinity"]["nodeAffinity"]["preferredDuringSchedulingIgnoredDuringExecution"]

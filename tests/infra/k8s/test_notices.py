@@ -13,7 +13,13 @@ def test_a_volume_that_no_file_server_shows_is_said() -> None:
     (notice,) = volume_notices(cluster, "other")
 
     assert "shows claim other" in notice
-    assert "paddock:filesClaims of lab" in notice
+    assert "update both stacks" in notice
     assert volume_notices(cluster, "shown") == volume_notices(cluster, None) == []
     assert volume_notices(cluster, "runs") == []  # the default run volume
     assert volume_notices(profile(), "shown") != []
+
+
+def test_nothing_is_said_where_every_volume_has_a_file_server() -> None:
+    cluster = profile(offer={"files": FILES.model_copy(update={"image": "python:3.12-slim"})})
+
+    assert volume_notices(cluster, "other") == []

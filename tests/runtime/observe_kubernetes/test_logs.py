@@ -166,7 +166,7 @@ def test_the_api_stands_in_where_the_run_is_on_a_volume_that_the_server_does_not
     )
 
     assert lines == ["first", "second"]
-    assert "missing in paddock:filesClaims" in said[0]
+    assert "that of its volume does not run" in said[0]
 
 
 def test_a_pod_without_a_log_yet_is_followed_in_the_files(monkeypatch: pytest.MonkeyPatch):
