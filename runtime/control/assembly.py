@@ -25,6 +25,7 @@ from runtime.control.intents import StoredIntents
 from runtime.control.known_clusters import KnownClusters
 from runtime.control.known_stacks import KnownStacks
 from runtime.control.lease_keeper import LeaseKeeper
+from runtime.control.next_attempt import NextAttempts
 from runtime.control.operator import OperatorLimits, ProcessOperator
 from runtime.control.orphans import Orphan
 from runtime.control.presence import host_bound, present
@@ -219,7 +220,12 @@ def _services(parts: Parts) -> Services:
             first_steps=steps_in_cluster(parts.sources),
             **server,
         ),
-        intents=StoredIntents(store=store, stack_facts=parts.stacks.facts, **server),
+        intents=StoredIntents(
+            store=store,
+            stack_facts=parts.stacks.facts,
+            judge_next=NextAttempts(store=store, clusters=parts.clusters).plan,
+            **server,
+        ),
         reads=_reads(parts),
         catalog=ClusterCatalog(clusters=parts.clusters, rooms=parts.places.rooms),
         volumes=StackVolumes(store=store, clusters=parts.clusters),

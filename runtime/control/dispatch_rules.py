@@ -74,6 +74,14 @@ def check_user(plan: RunPlan, user: UserLimits) -> None:
         raise RefusedError(problems)
 
 
+def absent_cluster(name: str) -> RefusedError:
+    """Return the refusal of a run whose cluster, which has its checkpoint, is not up."""
+    fix = "try again once its stack is up, or stop the run"
+    return RefusedError(
+        [Problem(message=f"cluster {name} is not up here", fix=fix, code=Code.CAPACITY)]
+    )
+
+
 def no_volume(name: str) -> RefusedError:
     """Return the refusal of a volume that the user has not."""
     message = f"there is no volume {name[:64]!r}"

@@ -11,6 +11,7 @@ from pydantic import JsonValue, ValidationError
 from sqlalchemy import Connection
 
 from runtime.control.adopted import refuse_adopted
+from runtime.control.next_attempt import JudgeNext, check_limits
 from runtime.control.operations import Operation, OperationKind, Operator
 from runtime.control.requests import ResumeRun
 from runtime.control.stack_facts import NoStacks, StackFacts
@@ -19,7 +20,7 @@ from runtime.control.store.store import Store
 from runtime.control.values import Lease, StoredRun, User, Wish
 from runtime.errors import ConflictError, NotFoundError, RunStateError
 from runtime.naming import new_run_id
-from runtime.plan import plan_from_json
+from runtime.plan import RunPlan, plan_from_json, plan_to_json
 from runtime.states import RunState
 
 _TRIES = 10
@@ -35,6 +36,8 @@ class StoredIntents:
     store: Store
     operator: Operator
     holder: str
+    judge_next: JudgeNext | None
+    """Judges what a resume asks for; without it nothing is judged: for tests."""
     server: Callable[[], Lease | None] = lambda: None
     stack_facts: Callable[[str], StackFacts] = NoStacks().facts
     """Reads the stack of an adopted run; may take as long as two starts of the engine."""
@@ -64,7 +67,12 @@ class StoredIntents:
         return self._change(user, run_id, "pause", decide)
 
     def resume(self, user: User, run_id: str, request: ResumeRun) -> StoredRun:
-        """Queue a paused run as its next attempt, which goes on from the last checkpoint."""
+        """Queue a paused run as its next attempt, which goes on from the last checkpoint.
+
+        Raises ConfigError, RefusedError and RunStateError.
+        """
+        found, stack = self._look(user, run_id)
+        plan = self._judged(found, request, stack) if found is not None else None
         new = _settings_of(request)
         operation_id = new_run_id()
 
@@ -78,6 +86,8 @@ class StoredIntents:
             changes = _next_attempt(run) | {"state": RunState.QUEUED}
             if request.gpu_type:
                 changes["gpu_type"] = request.gpu_type
+                if plan is not None and not run.is_adopted:  # whose plan is that of its record
+                    changes["plan_json"] = plan_to_json(plan)
             if run.is_adopted and request.secrets:
                 raise RunStateError(
                     f"{run_id} was made by hand, so its secrets are set by hand: "
@@ -88,6 +98,8 @@ class StoredIntents:
             return changes | {"settings": settings, "secret_names": names}
 
         def follow(connection: Connection, run: StoredRun) -> None:
+            if plan is not None:
+                check_limits(connection, run, plan)
             if not request.secrets:
                 return
             operation = self._new_secrets(operation_id, run, request)
@@ -121,7 +133,7 @@ class StoredIntents:
         follow: Callable[[Connection, StoredRun], None] = lambda connection, run: None,
     ) -> StoredRun:
         """Write what `decide` says of the run as it is now; None leaves it."""
-        stack = self._stack_of(user, run_id)
+        _, stack = self._look(user, run_id)
         for _ in range(_TRIES):
             with self.store.write() as tx:
                 run = run_lists.visible_run(tx, user, run_id)
@@ -143,11 +155,19 @@ class StoredIntents:
                     return changed
         raise ConflictError(f"{run_id} changes all the time: try again")
 
-    def _stack_of(self, user: User, run_id: str) -> StackFacts:
-        """Read the stack of an adopted run, before any transaction: it takes a while."""
+    def _look(self, user: User, run_id: str) -> tuple[StoredRun | None, StackFacts]:
+        """Read a run, and the stack of an adopted one, before any transaction: it takes a while."""
         with self.store.read() as tx:
             run = run_lists.visible_run(tx, user, run_id)
-        return self.stack_facts(run_id) if run is not None and run.is_adopted else StackFacts()
+        is_adopted = run is not None and run.is_adopted
+        return run, self.stack_facts(run_id) if is_adopted else StackFacts()
+
+    def _judged(self, run: StoredRun, request: ResumeRun, stack: StackFacts) -> RunPlan | None:
+        """Return the plan of a paused run's next attempt; others are refused by their state."""
+        if self.judge_next is None or run.state is not RunState.PAUSED:
+            return None
+        refuse_adopted(run, "resume", stack)
+        return self.judge_next(run, request, stack)
 
     def _new_secrets(self, operation_id: str, run: StoredRun, request: ResumeRun) -> Operation:
         return Operation(

@@ -49,6 +49,7 @@ class Site:
             store=self.store,
             operator=self.operator,
             holder=self.keeper.holder,
+            judge_next=None,
             stack_facts=self.stacks.facts,
         )
 
