@@ -3,18 +3,14 @@
 Paths are dotted, list indices included: `spec.template.spec.containers.0.env.2`.
 """
 
-import re
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
+
+from runtime.credentials import is_credential_name
 
 _CONTAINER_LISTS = frozenset({"containers", "initContainers", "ephemeralContainers"})
 _STRUCTURE = _CONTAINER_LISTS | {"spec", "template", "env", "data"}
 """Keys under which a manifest may hide environment values."""
-
-_CREDENTIAL = re.compile(
-    r"PASSWORD|PASSWD|PASSPHRASE|SECRET|CREDENTIAL|API_?KEY|(?:^|_)(?:TOKEN|PAT|KEY)$"
-)
-_FILE_NAME = re.compile(r"_(?:FILE|PATH|DIR)$")
 
 
 class _Unknown:
@@ -26,12 +22,6 @@ class _Unknown:
 
 UNKNOWN: Final = _Unknown()
 """Stands for a property value that the engine does not know yet."""
-
-
-def is_credential_name(name: str) -> bool:
-    """Tell whether a variable's name looks like that of a password, key or token."""
-    upper = re.sub(r"[^A-Z0-9]+", "_", name.upper())
-    return bool(_CREDENTIAL.search(upper)) and not _FILE_NAME.search(upper)
 
 
 def pod_templates(

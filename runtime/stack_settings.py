@@ -11,6 +11,7 @@ from functools import cache
 from typing import Annotated, Any, Literal
 
 from pydantic import (
+    AfterValidator,
     Discriminator,
     Field,
     Tag,
@@ -27,6 +28,7 @@ from runtime.cluster_settings import (
     SettingsModel,
     read_json,
 )
+from runtime.credentials import check_environment
 from runtime.errors import Problem, SettingsError
 from runtime.resume_from import parse_resume_from
 
@@ -77,8 +79,9 @@ class RunSettings(SettingsModel):
     """Path of a 0600 file of KEY=VALUE lines, outside the project; added to the secret `env`."""
     null_harness: Literal["in-process", "subprocess"] = "in-process"
     """Local target: run the `null` harness inside the env server, or as its own process."""
-    environments: tuple[str, ...] = ()
-    """(kubernetes) Packages to install before the start, as a JSON list of requirement specs."""
+    environments: tuple[Annotated[str, AfterValidator(check_environment)], ...] = ()
+    """(kubernetes) Packages to install before the start, as a JSON list of requirement specs; a
+    credential in one is a reference to a secret, ${GIT_TOKEN}."""
 
     control_plane: str | None = None
     """Id of the control plane that made the run: a label of its objects (kubernetes), a file of its
@@ -196,4 +199,4 @@ def _message(kind: str, text: str) -> str:
         return "no such setting for this kind of stack"
     if kind in {"union_tag_not_found", "union_tag_invalid", "union_tag"}:
         return "must be one of cluster, volume, run"
-    return text
+    return text.removeprefix("Value error, ")

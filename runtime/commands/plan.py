@@ -22,6 +22,7 @@ from runtime.commands.session import (
 from runtime.config import DispatchFlags, LoadedConfig, read_config_file
 from runtime.config.json_schema import json_schema
 from runtime.control import stacks
+from runtime.credentials import environment_problems
 from runtime.errors import NotFoundError, RefusedError
 from runtime.launch.notices import target_notices
 from runtime.observe.snapshot import take_snapshot, with_live_gpus
@@ -74,7 +75,8 @@ def plan(
             secret_names=frozenset(values),
         )
         snapshot = with_live_gpus(snapshot, made, profile)
-    problems = secret_problems(values) + admission.admission_problems(
+    problems = secret_problems(values) + environment_problems(environment or ())
+    problems += admission.admission_problems(
         made, profile=profile, snapshot=snapshot, max_gpus=max_gpus
     )
     if problems:

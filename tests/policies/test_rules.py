@@ -9,9 +9,10 @@ from infra.local.folder import LocalVolume
 from infra.local.process import LocalProcess
 from infra.run_spec import RunSpec
 from policies import rules
-from policies.manifests import UNKNOWN, is_credential_name
+from policies.manifests import UNKNOWN
 from policies.rules import Subject
 from runtime import naming
+from runtime.credentials import is_credential_name
 
 POD = "kubernetes:batch/v1:Job"
 LABELS = naming.run_labels("run-123", 1, "trainer-0")

@@ -152,6 +152,16 @@ def test_a_requested_package_opens_a_closed_list(tmp_path: Path) -> None:
     assert report_of(path, "--cluster", CLUSTER, "--environment", "mine==1.0")
 
 
+def test_a_package_with_a_token_is_refused_without_it(tmp_path: Path) -> None:
+    path = written(tmp_path, TEXT)
+
+    refused = invoke(path, "--environment", "git+https://canary@host/x.git")
+
+    assert isinstance(refused, RefusedError)
+    assert "environments[0]: it holds a user or password" in str(refused)
+    assert "canary" not in str(refused)
+
+
 def test_unknown_keys_are_notices_where_the_cluster_allows_them(tmp_path: Path) -> None:
     path = written(tmp_path, TEXT + "[trainer.newer]\nknob = 1\n")
     profile = json.loads(Path(CLUSTER).read_text()) | {"allow_unknown_fields": True}

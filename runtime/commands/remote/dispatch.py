@@ -11,11 +11,13 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from runtime.client.printable import printable
 from runtime.commands.admin.wallets import read_usd
 from runtime.commands.remote.connection import RunIdArgument, ServerOption, connected
 from runtime.commands.session import Output, OutputOption, print_json, say
 from runtime.config.toml_text import UnreadableError, decode, read_file
-from runtime.errors import ConfigError, Problem, SettingsError
+from runtime.credentials import environment_problems
+from runtime.errors import ConfigError, Problem, RefusedError, SettingsError
 from runtime.secret_rules import read_env_file, read_env_flags, secret_problems
 
 if TYPE_CHECKING:
@@ -64,6 +66,8 @@ def train(
     text = _read_config(config)
     env = read_secrets(env_vars or [], env_files or [])
     ceiling = _read_ceiling(max_spend)
+    if problems := environment_problems(environments or ()):
+        raise RefusedError(problems)
     with connected(server) as api:
         from runtime.client.dispatches import Dispatch, dispatch
         from runtime.client.kept_dispatches import attempted
@@ -162,12 +166,15 @@ def _print_dispatched(made: "Dispatched", url: str, output: Output, *, done: str
     link = f"{url}/dashboard/training/{made.run_id}"
     if output is Output.JSON:
         priced = {"onDemand", "gpuType", "pricePerGpuHour", "estimatedCostPerHour", "isBeta"}
-        shown = {"runId", *(priced if made.on_demand else ())}
+        said = ("notices",) if made.notices else ()
+        shown = {"runId", *said, *(priced if made.on_demand else ())}
         fields = made.model_dump(mode="json", by_alias=True)
         told = {name: value for name, value in fields.items() if name in shown}
         print_json({"run": {**told, "url": link}})
         return
     typer.echo(f"{done} {made.run_id}")
+    for notice in made.notices:
+        typer.echo(f"notice: {printable(notice)}")
     if made.on_demand and made.price_per_gpu_hour is not None:
         price = f"On-demand {made.gpu_type or ''}".rstrip()
         price += f", ${made.price_per_gpu_hour:.2f}/GPU-hour"

@@ -10,6 +10,7 @@ from runtime.config.rl import RLConfig
 from runtime.config.rules.rule import broken, rule
 from runtime.config.schema_walk import Loc
 from runtime.config.tables import EnvTable, env_tables, key_variables, placed_sources, urls
+from runtime.credentials import address_credential, is_credential
 from runtime.errors import Problem
 from runtime.secret_rules import is_reserved
 
@@ -26,9 +27,6 @@ PROTECTED_ENV = frozenset(
     }
 )
 """Variables that prime-rl's launcher owns; it refuses them too."""
-
-CREDENTIALS = frozenset({"WANDB_API_KEY", "HF_TOKEN", "PRIME_API_KEY"})
-"""Credentials with a way of their own; a file is stored and shown as it was written."""
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _CLUSTER_API = re.compile(r"^(kubernetes(\.default.*)?|metadata\.google\.internal|metadata)$")
@@ -102,13 +100,13 @@ def environment_is_the_users(config: RLConfig) -> Iterator[Problem]:
 
 
 def _env_problems(table: EnvTable) -> Iterator[Problem]:
-    for name in table.values:
+    for name, value in table.values.items():
         loc = (*table.loc, name)
         if name in PROTECTED_ENV:
             yield broken(loc, f"{name} is set by the launcher", fix="remove it")
         elif is_reserved(name):
             yield broken(loc, f"{name} is reserved by the platform", fix="remove it")
-        elif name in CREDENTIALS:
+        elif is_credential(name, value):
             yield broken(
                 loc,
                 f"{name} is a secret, and the file is stored and shown as written",
@@ -139,9 +137,16 @@ def endpoints_are_not_the_platforms(config: RLConfig) -> Iterator[Problem]:
 def _url_problems(loc: Loc, url: str) -> Iterator[Problem]:
     try:
         host = urlsplit(url if "://" in url else f"//{url}").hostname or ""
+        credential = address_credential(url)
     except ValueError:
         yield broken(loc, "not an address", fix="write scheme://host:port")
         return
+    if credential is not None:
+        yield broken(
+            loc,
+            f"holds {credential}, and the file is stored and shown as written",
+            fix="remove it, change the key, pass it with -e and name its variable in api_key_var",
+        )
     try:
         is_link_local = ipaddress.ip_address(host).is_link_local
     except ValueError:

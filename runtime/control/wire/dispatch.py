@@ -1,14 +1,17 @@
 """Dispatch, pause and resume on the wire."""
 
 import json
+from collections.abc import Sequence
 from typing import Annotated
 
-from pydantic import Field, JsonValue, SecretStr
+from pydantic import AfterValidator, Field, JsonValue, SecretStr
 
 from runtime.control.requests import CreateRun, ResumeRun
 from runtime.control.values import StoredRun
 from runtime.control.wire.config_text import config_text
 from runtime.control.wire.model import MAX_INTEGER, Answer, Request, Text
+from runtime.control.wire.texts import sound
+from runtime.credentials import check_environment
 from runtime.errors import Problem, RefusedError
 from runtime.limits import MAX_CONFIG_BYTES, MAX_SECRETS_PER_RUN
 from runtime.secret_rules import secret_problems
@@ -19,6 +22,9 @@ UNUSED_TOKEN = "unused"  # noqa: S105 - the client wants a text and never shows 
 
 Env = Annotated[dict[str, SecretStr], Field(max_length=4 * MAX_SECRETS_PER_RUN)]
 """Secrets by name; the rules count and name them, this only bounds what is parsed."""
+
+Environment = Annotated[Text, AfterValidator(check_environment)]
+"""A requirement spec."""
 
 
 class SecretsBody(Request):
@@ -69,7 +75,7 @@ class CreateRunBody(SecretsBody):
     resume_from: Text | None = None
     normalized_config: dict[str, JsonValue] | None = None
     """What the client's own validation made of the file; the server judges the file itself."""
-    environments: Annotated[tuple[Text, ...], Field(max_length=64)] = ()
+    environments: Annotated[tuple[Environment, ...], Field(max_length=64)] = ()
     max_spend_microusd: Annotated[int, Field(ge=1, le=MAX_INTEGER)] | None = None
 
     def to_request(self, team_id: str | None) -> CreateRun:
@@ -107,7 +113,10 @@ class ResumeRunBody(SecretsBody):
 
 
 class DispatchedRun(Answer):
-    """A run that was dispatched or resumed, and what an hour of it costs."""
+    """A run that was dispatched or resumed, and what an hour of it costs.
+
+    `notices`, paddock's own, say how the file is read here and what may fail at start.
+    """
 
     run_id: str
     token_value: str = UNUSED_TOKEN
@@ -116,9 +125,10 @@ class DispatchedRun(Answer):
     price_per_gpu_hour: float | None = None
     estimated_cost_per_hour: float | None = None
     is_beta: bool = False
+    notices: tuple[str, ...] = ()
 
     @classmethod
-    def of(cls, run: StoredRun) -> "DispatchedRun":
+    def of(cls, run: StoredRun, notices: Sequence[str] = ()) -> "DispatchedRun":
         """Return the answer; the client prints a price only where `onDemand` is set."""
         price = _price_usd_per_hour(run)
         return cls(
@@ -127,6 +137,7 @@ class DispatchedRun(Answer):
             on_demand=bool(price),
             price_per_gpu_hour=price / run.num_gpus if price and run.num_gpus else None,
             estimated_cost_per_hour=price or None,
+            notices=tuple(map(sound, notices)),
         )
 
 

@@ -132,7 +132,7 @@ def test_what_is_ignored_is_said():
         (MINIMAL.replace("group_size = 8", ""), "group_of_one"),
         (MINIMAL.replace("[inference]", ""), "no_inference"),
         (f"{MINIMAL}\n[inference.server]\nport = 9000\n", "wired"),
-        (f'{MINIMAL}\n[env_vars]\nMY_API_KEY = "abc"\n', "secret_in_file"),
+        (f'{MINIMAL}\n[env_vars]\nMY_SETTING = "sk-abc"\n', "secret_in_file"),
         (f"{MINIMAL}\n[trainer.loss]\nkl_tau = inf\n", "infinite"),
         (MINIMAL.replace("env.agent.h", "env.rounds = 3\nenv.agent.h"), "unchecked"),
         (

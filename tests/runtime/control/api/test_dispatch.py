@@ -95,11 +95,12 @@ def test_a_secret_is_in_no_log_no_answer_and_no_file(
         {**good, "hfToken": {"x": CANARY}},
         {**good, "unknownField": CANARY},
         {**good, "config": None},
+        {**good, "environments": [f"git+https://{CANARY}@host/x.git"]},
     ]
 
     answers = [server.ask("POST", RUNS, token, json=body) for body in (good, *bad)]
 
-    assert [status for status, _ in answers] == [201, 400, 400, 422, 422, 422, 422, 400]
+    assert [status for status, _ in answers] == [201, 400, 400, 422, 422, 422, 422, 400, 422]
     assert CANARY not in json.dumps(answers)
     assert CANARY not in caplog.text
     assert "OPENAI_API_KEY" in server.stored(answers[0][1]["runId"]).secret_names

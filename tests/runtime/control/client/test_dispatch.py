@@ -88,6 +88,7 @@ def test_every_flag_reaches_the_server(
         (["--env-file", "open.env"], "chmod 600"),
         (["--max-spend", "ten"], "no amount of dollars"),
         (["--max-spend", "-1"], "under zero"),
+        (["--environment", f"git+https://{CANARY}@host/x.git"], "environments[0]: it holds a user"),
     ],
 )
 def test_what_this_machine_can_judge_is_refused_without_a_request(
