@@ -27,6 +27,7 @@ STALE_S = 60.0
 GRACE_S = 10.0
 TRAINER_GRACE_S = 60.0
 LOOK_S = 0.5
+LATE_S = 5.0  # a look that comes later was held up, as a rule by the volume
 INDEX_S = 1.0
 DYING_S = 0.1
 DEAD = ([], ["Z"], ["X"])
@@ -132,13 +133,24 @@ class Peers:
         self._read: dict[str, tuple[tuple[int, int], dict[str, object]]] = {}
         self._changed_at: dict[str, float] = {}
         self._completed_at: float | None = None
+        self._looked_at = time.monotonic()
 
     def look(self) -> None:
-        """Read the status files that changed."""
+        """Read the status files that changed; time in which they cannot be read ages nobody."""
+        is_blind = not self._read_changes()
+        now = time.monotonic()
+        passed, self._looked_at = now - self._looked_at, now
+        if is_blind or passed > LATE_S:
+            for name, changed_at in self._changed_at.items():
+                self._changed_at[name] = min(now, changed_at + passed)
+
+    def _read_changes(self) -> bool:
+        """Read the status files that changed, and tell whether all could be read."""
         try:
             entries = [entry for entry in os.scandir(self._folder) if entry.name[:1] != "."]
         except OSError:
-            return
+            return False
+        could_read = True
         for entry in entries:
             name = entry.name.removesuffix(".json")
             if name in {self._own, entry.name}:
@@ -156,8 +168,11 @@ class Peers:
                     continue
                 self._read[name] = (signature, fresh)
                 self._changed_at[name] = time.monotonic()
-            except (OSError, ValueError):
-                continue
+            except (FileNotFoundError, ValueError):
+                continue  # it was just replaced
+            except OSError:
+                could_read = False
+        return could_read
 
     def reason_to_end(self, trainer_grace_s: float) -> str:
         """Return why the own component must end now, empty while it must not."""
