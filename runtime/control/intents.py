@@ -16,6 +16,7 @@ from runtime.control.operations import Operation, OperationKind, Operator
 from runtime.control.requests import ResumeRun
 from runtime.control.stack_facts import NoStacks, StackFacts
 from runtime.control.store import events, operations, queue, run_lists, runs
+from runtime.control.store.leases import LostLeaseError
 from runtime.control.store.store import Store
 from runtime.control.values import Lease, StoredRun, User, Wish
 from runtime.errors import ConflictError, NotFoundError, RunStateError
@@ -38,7 +39,9 @@ class StoredIntents:
     holder: str
     judge_next: JudgeNext | None
     """Judges what a resume asks for; without it nothing is judged: for tests."""
-    server: Callable[[], Lease | None] = lambda: None
+    server: Callable[[], Lease | None] | None = None
+    """Returns the lease by which this server lives; without it nothing fences what is begun: for
+    tests."""
     stack_facts: Callable[[str], StackFacts] = NoStacks().facts
     """Reads the stack of an adopted run; may take as long as two starts of the engine."""
 
@@ -105,11 +108,10 @@ class StoredIntents:
             operation = self._new_secrets(operation_id, run, request)
             if not operations.begin(connection, operation, holder=self.holder):
                 raise RunStateError(f"{run_id} is being changed: try again in a moment")
+            # within the transaction: where this server is ending, the run stays paused
+            self.operator.start(operation)
 
-        run = self._change(user, run_id, "resume", decide, follow)
-        if request.secrets:
-            self.operator.start(self._new_secrets(operation_id, run, request))
-        return run
+        return self._change(user, run_id, "resume", decide, follow)
 
     def restart(self, user: User, run_id: str) -> StoredRun:
         """End a running run and go on at once as its next attempt; it keeps its room."""
@@ -148,10 +150,10 @@ class StoredIntents:
                     changes = {**changes, "queue_number": queue.next_queue_number(tx)}
                 changed = runs.compare_and_set(tx, run_id, run.version, fence=None, **changes)
                 if changed is not None:
-                    follow(tx, changed)
                     events.add_event(tx, changed, "wish", message=f"{intent}: {user.name}")
                     if changed.state is not run.state:
                         events.add_event(tx, changed, "state", state=changed.state)
+                    follow(tx, changed)
                     return changed
         raise ConflictError(f"{run_id} changes all the time: try again")
 
@@ -170,13 +172,16 @@ class StoredIntents:
         return self.judge_next(run, request, stack)
 
     def _new_secrets(self, operation_id: str, run: StoredRun, request: ResumeRun) -> Operation:
+        lease = self.server() if self.server is not None else None
+        if self.server is not None and lease is None:
+            raise LostLeaseError("this server's own lease has run out: it begins nothing meanwhile")
         return Operation(
             operation_id=operation_id,
             kind=OperationKind.SET,
             run_id=run.run_id,
             attempt=run.attempt,
             cluster=run.cluster or "",
-            lease=self.server(),
+            lease=lease,
             settings=_settings_of(request),
             secrets=request.secrets,
         )

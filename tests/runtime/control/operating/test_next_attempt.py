@@ -1,15 +1,25 @@
 """A resume is judged as a dispatch is, before anything is stored."""
 
-from dataclasses import dataclass
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
 
 from runtime.control.intents import StoredIntents
 from runtime.control.next_attempt import NextAttempts
+from runtime.control.operations import (
+    OperationBusyError,
+    OperationKind,
+    OperationReport,
+    OperationState,
+    StoredOperation,
+)
 from runtime.control.requests import ResumeRun
 from runtime.control.stack_facts import StackFacts
-from runtime.control.store import runs, wallets
+from runtime.control.store import operations, runs, wallets
+from runtime.control.store.leases import LostLeaseError
 from runtime.control.store.store import Store
 from runtime.control.values import StoredRun, User, Wish, wallet_id_of
 from runtime.errors import RefusedError
@@ -45,12 +55,21 @@ class Paused:
 
     def refusal(self, **asked: object) -> set[str]:
         """Return why a resume is refused; it has changed nothing."""
-        before, num_started = self.stored(), len(self.dispatching.operator.started)
-        with pytest.raises(RefusedError) as raised:
+        with self.unchanged(), pytest.raises(RefusedError) as raised:
             self.resume(**asked)
-        assert self.stored() == before
-        assert len(self.dispatching.operator.started) == num_started
         return {problem.code for problem in raised.value.problems}
+
+    @contextmanager
+    def unchanged(self) -> Iterator[None]:
+        """Assert that what happens in the block changes nothing of the run and its operations."""
+        before = self.stored(), self.newest(), list(self.dispatching.operator.started)
+        yield
+        assert (self.stored(), self.newest(), self.dispatching.operator.started) == before
+
+    def newest(self) -> StoredOperation | None:
+        """Return its newest operation."""
+        with self.dispatching.store.read() as tx:
+            return operations.get(tx, self.run_id)
 
     def stored(self) -> StoredRun:
         """Return it as it is stored."""
@@ -78,6 +97,15 @@ def paused(sqlite_store: Store, tmp_path: Path) -> Paused:
     made = Paused(dispatching=dispatching, user=user, run_id=run.run_id)
     state = {"state": RunState.PAUSED, "wish": Wish.PAUSE, "queue_number": None}
     made.change(cluster="local", gpu_type="CPU", **state)
+    done = OperationReport(
+        operation_id=dispatching.operator.started[0].operation_id,
+        kind=OperationKind.MAKE,
+        run_id=run.run_id,
+        attempt=1,
+        state=OperationState.DONE,
+    )
+    with sqlite_store.write() as tx:
+        operations.finish(tx, done)
     return made
 
 
@@ -135,3 +163,26 @@ def test_a_run_by_hand_is_judged_but_for_the_wallet(paused: Paused) -> None:
 
     assert paused.refusal(image_tag="a b;c") == {"image_tag"}
     assert paused.resume().attempt == 2
+
+
+def test_new_secrets_are_set_before_the_attempt_begins(paused: Paused) -> None:
+    run = paused.resume(secrets={"HF_TOKEN": "x"})
+
+    operation = paused.dispatching.operator.started[-1]
+    assert (operation.kind, operation.attempt) == (OperationKind.SET, 2)
+    assert operation.secrets == {"HF_TOKEN": "x"}
+    assert run.secret_names == ("HF_TOKEN",)
+
+
+def test_a_server_that_ends_leaves_the_run_paused(paused: Paused) -> None:
+    paused.dispatching.operator.is_closing = True
+
+    with paused.unchanged(), pytest.raises(OperationBusyError):
+        paused.resume(secrets={"HF_TOKEN": "x"})
+
+
+def test_a_server_whose_lease_has_run_out_sets_no_secrets(paused: Paused) -> None:
+    paused.intents = replace(paused.intents, server=lambda: None)
+
+    with paused.unchanged(), pytest.raises(LostLeaseError):
+        paused.resume(secrets={"HF_TOKEN": "x"})
