@@ -14,6 +14,8 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
+from sqlalchemy.exc import DBAPIError
+
 from runtime.control.backend import engine_service_environment
 from runtime.control.failures import INTERRUPTED, failure_of
 from runtime.control.operations import (
@@ -24,7 +26,7 @@ from runtime.control.operations import (
     OperationState,
 )
 from runtime.control.projects import PerformedReport, RunFolder, run_folder
-from runtime.control.store import leases, stack_files
+from runtime.control.store import leases, operations, stack_files
 from runtime.control.store.store import Store
 from runtime.control.worker import WorkerRequest, report_of
 from runtime.control.worker_process import Watch, interrupt, is_performed, run_worker
@@ -32,6 +34,9 @@ from runtime.errors import PaddockError
 
 _LOG = logging.getLogger(__name__)
 _MAX_REPORTS = 10_000
+_NUM_LAST = 100
+"""Of how many operations a closing server writes the end: more than end between two passes."""
+
 _POLL_S = 0.1
 
 
@@ -130,6 +135,21 @@ class ProcessOperator:
         deadline = time.monotonic() + self._limits.close_s
         for thread in threads:
             thread.join(max(0.0, deadline - time.monotonic()))
+        self._write_last_reports()
+
+    def _write_last_reports(self) -> None:
+        """Write how the last operations ended: no pass will, and other hosts cannot ask here.
+
+        What was made and is not known to be would be taken for lost there, its secrets with it.
+        """
+        with self._lock:
+            ended = [one for one in self._reports.values() if one.finished_at is not None]
+        try:
+            with self._store.write() as connection:
+                for report in ended[-_NUM_LAST:]:
+                    operations.finish(connection, report)
+        except (PaddockError, DBAPIError) as error:
+            _LOG.error("how the last operations ended was not stored: %s", error)
 
     def _is_under_way(self, run_id: str) -> bool:
         if run_id in self._reports:  # of this server, so it is over

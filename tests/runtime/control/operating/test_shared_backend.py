@@ -5,6 +5,7 @@ Each has its own PADDOCK_HOME; nothing that one of them keeps there reaches the 
 
 import json
 import subprocess
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -12,10 +13,12 @@ from pathlib import Path
 import pytest
 
 from runtime.control.bucket_store import BucketStore
+from runtime.control.store import stack_files
+from runtime.control.store.store import Store, open_store
+from runtime.states import RunState, is_terminal
 from tests.engine.sites import PADDOCK, ROOT, Site, make_site
 from tests.runtime.control.operating.operations import files_with
 from tests.runtime.control.operating.served import (
-    RUN_S,
     Served,
     dispatch,
     read_run,
@@ -30,7 +33,8 @@ pytestmark = pytest.mark.control
 
 STATES = "states"
 CANARY, PASSPHRASE = "canary-91ab57", "canary-passphrase-30d1"
-REFUSED_S = 120
+REFUSED_S, RUN_S = 300, 300
+LOOK_S = 0.2
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,6 +44,12 @@ class Hosts:
     first: Site
     second: Site
     s3: S3Server
+    store: Store
+
+    def has_settings(self, run_id: str) -> bool:
+        """Tell whether a run is made, and the database has its settings for the other host."""
+        with self.store.read() as connection:
+            return stack_files.get_file(connection, run_id) is not None
 
     def is_gone(self, run_id: str) -> bool:
         """Tell whether a run's stack is no more."""
@@ -64,7 +74,9 @@ def hosts(tmp_path: Path, postgres_url: str, monkeypatch: pytest.MonkeyPatch) ->
         project = replace(first.project, environment={**first.environment, **home})
         second = Site(folder=tmp_path / "second", project=project)
         first.pulumi("up", "-s", first.cluster)
-        yield Hosts(first=first, second=second, s3=s3)
+        store = open_store(shared["PADDOCK_DATABASE"])
+        yield Hosts(first=first, second=second, s3=s3, store=store)
+        store.close()
         first.kill_everything()
         second.kill_everything()
 
@@ -77,17 +89,17 @@ def test_a_run_of_one_server_is_promoted_ended_and_read_by_the_other(hosts: Host
             third = start_bound_server(hosts)
             toml = hosts.first.write_toml("long", "long")
             live = dispatch(first, toml, "-e", f"WANDB_API_KEY={CANARY}")
-            wait_for(lambda: read_run(second, live)["status"] == "RUNNING", timeout_s=RUN_S)
+            until(second, live, "RUNNING")
             waiting = dispatch(first, toml, "-e", f"WANDB_API_KEY={CANARY}")
-            wait_for(lambda: is_made(hosts, waiting), timeout_s=RUN_S)
+            wait_for(lambda: hosts.has_settings(waiting), timeout_s=RUN_S)
             assert read_run(second, waiting)["status"] == "QUEUED"
             the_bound_server_is_refused(third)
         # the second has nothing of the runs but what is shared
         assert second("train", "stop", live, "--force").code == 0
-        wait_for(lambda: read_run(second, live)["status"] == "STOPPED", timeout_s=RUN_S)
-        wait_for(lambda: read_run(second, waiting)["status"] == "RUNNING", timeout_s=RUN_S)
+        until(second, live, "STOPPED")
+        until(second, waiting, "RUNNING")
         assert second("train", "stop", waiting, "--force").code == 0
-        wait_for(lambda: read_run(second, waiting)["status"] == "STOPPED", timeout_s=RUN_S)
+        until(second, waiting, "STOPPED")
         for run_id in (live, waiting):
             wait_for(lambda run_id=run_id: is_torn_down(second, run_id), timeout_s=RUN_S)
             wait_for(lambda run_id=run_id: hosts.is_gone(run_id), timeout_s=RUN_S)
@@ -127,9 +139,17 @@ def the_bound_server_is_refused(process: "subprocess.Popen[str]") -> None:
     assert "PULUMI_BACKEND_URL" in said
 
 
-def is_made(hosts: Hosts, run_id: str) -> bool:
-    """Tell whether a run's stack is in the shared backend."""
-    return not hosts.is_gone(run_id)
+def until(prime: Prime, run_id: str, state: str) -> None:
+    """Wait until a run is in a state; an end that is another one is an error."""
+
+    def is_there() -> bool:
+        time.sleep(LOOK_S)
+        run = read_run(prime, run_id)
+        seen = run["status"]
+        assert seen == state or not is_terminal(RunState(seen)), f"{seen}: {run.get('reason')}"
+        return seen == state
+
+    wait_for(is_there, timeout_s=RUN_S)
 
 
 def is_torn_down(prime: Prime, run_id: str) -> bool:
