@@ -107,6 +107,7 @@ class Dispatched(Answer):
     price_per_gpu_hour: float | None = None
     estimated_cost_per_hour: float | None = None
     is_beta: bool = False
+    notices: tuple[str, ...] = ()
 
 
 class ModelCluster(Answer):

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from pydantic import JsonValue
 from sqlalchemy import Connection
 
+from runtime.admission import admission_warnings
 from runtime.cluster import ClusterProfile
 from runtime.config import DispatchFlags, LoadedConfig, load_config
 from runtime.control.dispatch_rules import (
@@ -22,6 +23,7 @@ from runtime.control.dispatch_rules import (
     limits_of,
 )
 from runtime.control.known_clusters import VOLUME_PREFIX
+from runtime.control.notices import DISPATCH, WARNING
 from runtime.control.operation_settings import made_settings
 from runtime.control.operations import Operation, OperationKind, OperationState, Operator
 from runtime.control.places import Clusters
@@ -47,6 +49,7 @@ from runtime.control.values import (
 )
 from runtime.control.worker import report_of
 from runtime.errors import ConfigError, PaddockError
+from runtime.launch.notices import target_notices
 from runtime.naming import new_run_id
 from runtime.observe.snapshot import take_snapshot
 from runtime.plan import build_plan, plan_to_json
@@ -106,6 +109,8 @@ class RunDispatcher:
             new = _new_run(wanted, choice, origin)
             run = runs.insert_run(connection, replace(new, queue_number=number))
             events.add_event(connection, run, "state", state=run.state, message=run.reason)
+            for kind, message in _notices(wanted, choice):
+                events.add_event(connection, run, kind, message=message)
             cluster = choice.judged.profile.name
             made = make_operation(run, cluster, self.store.control_plane_id)
             operation = replace(made, lease=lease, secrets=wanted.request.secrets)
@@ -156,6 +161,7 @@ class RunDispatcher:
             found = self.first_steps(origin.source)
             if found is not None:
                 snapshot = replace(snapshot, first_steps=found)
+        wanted.warnings[profile.name] = admission_warnings(plan, profile, snapshot)
         return judge(plan, profile, snapshot, limits)
 
 
@@ -167,6 +173,8 @@ class _Wanted:
     request: CreateRun
     key: str | None
     run_id: str = field(default_factory=new_run_id)
+    warnings: dict[str, list[str]] = field(default_factory=dict)
+    """What admission says of the run on each cluster that it was judged on."""
     _loaded: dict[bool, LoadedConfig] = field(default_factory=dict)
 
     @property
@@ -255,6 +263,15 @@ def _new_run(wanted: _Wanted, choice: Choice, origin: RunOrigin) -> NewRun:
         max_spend_microusd=request.max_spend_microusd,
         reason=_UNSAID,
     )
+
+
+def _notices(wanted: _Wanted, choice: Choice) -> list[tuple[str, str]]:
+    """Return what the people of a run are told at dispatch, as kinds and messages of events."""
+    plan, profile = choice.judged.plan, choice.judged.profile
+    loaded = wanted.load(is_lenient=profile.allow_unknown_fields)
+    said = [*map(str, loaded.notices), *target_notices(loaded.config, plan, profile)]
+    warnings = wanted.warnings.get(profile.name, [])
+    return [*((WARNING, one) for one in warnings), *((DISPATCH, one) for one in said)]
 
 
 def _user_limits(connection: Connection, wanted: _Wanted) -> UserLimits:

@@ -7,6 +7,7 @@ from fastapi import APIRouter, Depends, Header
 
 from runtime.control.auth import CallerDep, RunDep, ServicesDep, find_run, limit_dispatch
 from runtime.control.errors_http import RUN_NOT_FOUND
+from runtime.control.notices import dispatch_notices
 from runtime.control.wire.dispatch import (
     CreateRunBody,
     DispatchedRun,
@@ -49,7 +50,8 @@ def create(
     source_id, _, _ = (request.resume_from or "").partition(":")
     if request.resume_from is not None and not find_run(source_id, caller, services):
         raise RefusedError([Problem(loc=("resumeFrom",), message=RUN_NOT_FOUND)])
-    return DispatchedRun.of(services.dispatcher.create(caller.user, request, idempotency_key))
+    run = services.dispatcher.create(caller.user, request, idempotency_key)
+    return DispatchedRun.of(run, dispatch_notices(services.runs.events(run)))
 
 
 @router.post("/{run_id}/pause")
