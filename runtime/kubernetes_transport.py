@@ -28,6 +28,22 @@ _BUSY = frozenset({429, 503})
 _RETRIED = frozenset({429, 500, 502, 503, 504})
 
 
+class _Body(httpx.SyncByteStream):
+    """The body of an answer, whose breaking off is an error of the API like any other."""
+
+    def __init__(self, stream: httpx.SyncByteStream, asked: Asked) -> None:
+        self._stream, self._asked = stream, asked
+
+    def __iter__(self) -> Iterator[bytes]:
+        try:
+            yield from self._stream
+        except httpx.TransportError as error:
+            raise silence_error(self._asked, error) from None
+
+    def close(self) -> None:
+        self._stream.close()
+
+
 class Transport:
     """Sends calls to one API server; may be used by several threads."""
 
@@ -44,20 +60,23 @@ class Transport:
         return response
 
     def open(self, call: Call) -> httpx.Response:
-        """Return an answer that is not read yet, of any status but the retried; close it."""
-        return self._try(call, is_streamed=True)
+        """Return an answer that is not read yet, of any status but the retried; close it.
+
+        What breaks off while it is read raises KubernetesError.
+        """
+        response = self._try(call, is_streamed=True)
+        assert isinstance(response.stream, httpx.SyncByteStream), "the client is not asynchronous"
+        response.stream = _Body(response.stream, self._asked(call))
+        return response
 
     def stream(self, call: Call) -> Iterator[bytes]:
         """Yield the body of an answer as it comes; raises KubernetesError for 400 and more."""
         response = self.open(call)
         with contextlib.closing(response):
-            try:
-                if response.status_code >= 400:
-                    response.read()
-                    raise self.error(call, response)
-                yield from response.iter_bytes()
-            except httpx.TransportError as error:
-                raise silence_error(self._asked(call), error) from None
+            if response.status_code >= 400:
+                response.read()
+                raise self.error(call, response)
+            yield from response.iter_bytes()
 
     def error(self, call: Call, response: httpx.Response) -> KubernetesError:
         """Return the error of an answer that was opened and read."""

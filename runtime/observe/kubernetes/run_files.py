@@ -124,11 +124,11 @@ class RunFiles:
         pod = self._pod_of(run_id)
         try:
             response = self._get(pod, f"{verb}/{run_id}/{path}", headers=headers, query=query)
+            with contextlib.closing(response):
+                yield response
         except KubernetesError as error:
             self._forget()
             raise FilesUnavailableError(f"the file server does not answer: {error}") from None
-        with contextlib.closing(response):
-            yield response
 
     def _get(
         self,
