@@ -40,7 +40,7 @@ _OTHER_S = 120.0
 @dataclass(frozen=True, kw_only=True, slots=True)
 class _Read:
     facts: StackFacts
-    signature: int | None
+    signature: int | str | None
     time: float
     num_failed: int = 0
 
@@ -58,12 +58,17 @@ class KnownStacks:
         self._environ = engine_service_environment(environ)
         self._backend = file_backend(self._environ)
         self._reads: dict[str, _Read] = {}
+        self._updates: dict[str, str] = {}
+        self._listed_at = 0.0
         self._lock = threading.Lock()
 
     def listed(self) -> list[ListedStack]:
         """Return what the backend lists; takes a start of the engine."""
         with self._lock:
-            return stacks.listed_stacks(self._project())
+            listed = stacks.listed_stacks(self._project())
+            self._updates = {one.name: one.updated for one in listed}
+            self._listed_at = time.monotonic()
+            return listed
 
     def facts(self, stack: str) -> StackFacts:
         """Return what a stack says of itself; takes two starts of the engine after a change."""
@@ -123,17 +128,18 @@ class KnownStacks:
         return StackFacts(settings=settings)
 
     def _holds(self, stack: str, known: _Read) -> bool:
+        if self._signature(stack) != known.signature:
+            return False
         age_s = time.monotonic() - known.time
-        if self._backend is None:
-            return age_s < _OTHER_S
-        wait_s = min(_AGAIN_S[0] * 2 ** min(known.num_failed - 1, 10), _AGAIN_S[1])
-        is_same = self._signature(stack) == known.signature
-        return is_same and (not known.facts.trouble or age_s < wait_s)
+        if known.facts.trouble:
+            return age_s < min(_AGAIN_S[0] * 2 ** min(known.num_failed - 1, 10), _AGAIN_S[1])
+        is_told = self._backend is not None or self._listed_at > known.time
+        return is_told or age_s < _OTHER_S
 
-    def _signature(self, stack: str) -> int | None:
-        """Return when a stack of a file backend was written, None where it is not there."""
+    def _signature(self, stack: str) -> int | str | None:
+        """Return when a stack was written: of a file backend by now, else as of the last list."""
         if self._backend is None:
-            return None
+            return self._updates.get(stack)
         folder = self._backend / ".pulumi" / "stacks" / naming.PROJECT
         for name in (f"{stack}.json", f"{stack}.json.gz"):
             with contextlib.suppress(OSError):

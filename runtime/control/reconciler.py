@@ -157,8 +157,9 @@ class Reconciler:
         return len(self._memories)
 
     def sweep(self) -> tuple[Orphan, ...]:
-        """Look for orphans now, and return them."""
-        return self._sweep.sweep(self._load().now, self.keeper.lease(SCHEDULER))
+        """Look for orphans now, and return them; nothing where another server does."""
+        fence = self.keeper.lease(SCHEDULER)
+        return self._sweep.sweep(self._load().now, fence) if fence is not None else ()
 
     def _load(self) -> Loaded:
         with self.store.read() as tx:

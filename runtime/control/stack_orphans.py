@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 from runtime import naming
+from runtime.control.known_clusters import VOLUME_PREFIX
 from runtime.control.operations import (
     Operation,
     OperationKind,
@@ -43,7 +44,8 @@ class StackSweep:
 
     def leftovers(self) -> tuple[Leftover, ...]:
         """Return this control plane's stacks that no live run of the store has."""
-        listed = [one for one in self.stacks.listed() if naming.is_run_id(one.name)]
+        clusters = self.places.answering()
+        listed = [one for one in self.stacks.listed() if _may_be_run(one.name, clusters)]
         with self.store.read() as tx:  # after the list: what is being made now is stored already
             stored = {one.name: runs.get_run(tx, one.name) for one in listed}
         found = []
@@ -129,6 +131,12 @@ def with_held_gpus(stack: Leftover, others: Iterable[Leftover]) -> Leftover:
         return stack
     num_gpus = sum(one.num_gpus for one in held)
     return replace(stack, num_gpus=num_gpus, gpu_type=held[0].gpu_type)
+
+
+def _may_be_run(name: str, clusters: frozenset[str]) -> bool:
+    """Tell whether a stack has to be read, which takes starts of the engine."""
+    is_other = name in clusters or name.startswith(VOLUME_PREFIX)
+    return naming.is_run_id(name) and not is_other
 
 
 def is_torn_down(run: StoredRun) -> bool:

@@ -25,6 +25,9 @@ _MAX_LINES = 5000
 _MAKING_LOST = "dispatch it again"
 """What a run says whose secrets were lost with the server or the worker that had them."""
 
+_OF_SERVER = {".server", ".stacks"}
+"""The projects in which a server only reads."""
+
 _ENDS = {
     Intent.NONE: RunState.COMPLETED,
     Intent.FAIL: RunState.FAILED,
@@ -64,7 +67,7 @@ def problems_of_all(plane: Plane, store: Store, *, num_rounds: int) -> list[str]
     site = plane.site
     found = [*site.leftovers(), *_stored_problems(store, num_rounds=num_rounds)]
     projects = site.home / "projects"
-    found += [f"left: {path}" for path in projects.glob("*") if path.name != ".server"]
+    found += [f"left: {path}" for path in projects.glob("*") if path.name not in _OF_SERVER]
     listed = site.pulumi("stack", "ls").out
     found += [f"stack: {line}" for line in listed.splitlines()[1:] if site.cluster not in line]
     found += [f"a secret in {path}" for path in _files_with(CANARY.encode(), site.folder)]
@@ -87,7 +90,8 @@ def _stored_problems(store: Store, *, num_rounds: int) -> Iterator[str]:
 def _may_have_ended_so(played: Played) -> bool:
     run, one, hit = played.run, played.one, played.strike
     making_was_hit = hit is not None and hit.operation is OperationKind.MAKE
-    if run.state is RunState.FAILED and run.attempt == 1:
+    # what a run without secrets had lost was made again
+    if run.state is RunState.FAILED and run.attempt == 1 and run.secret_names:
         if making_was_hit and one.victim in {Victim.WORKER, Victim.ENGINE}:
             return True
         if played.has_lost_server and _MAKING_LOST in run.reason:
