@@ -12,6 +12,7 @@ from typing import Any
 from runtime import naming, pod_layout
 from runtime.cluster import ClusterProfile, KubernetesOffer
 from runtime.kubernetes_job_secret import job_secret
+from runtime.pod_literals import literal
 
 Manifest = dict[str, Any]  # Any: a Kubernetes object
 
@@ -69,6 +70,7 @@ def _pod(name: str, request: ModelRequest, profile: ClusterProfile) -> Manifest:
     offer = profile.kubernetes
     assert offer is not None, "a profile of the kubernetes target says how"
     program = resources.files("runtime.launch").joinpath(_PROGRAM).read_text("utf-8")
+    words = (program, request.model, request.revision or "")
     mounts = {"models": pod_layout.MODELS_DIR, "tmp": "/tmp"}  # noqa: S108 - the pod's own
     return {
         "restartPolicy": "Never",
@@ -86,7 +88,7 @@ def _pod(name: str, request: ModelRequest, profile: ClusterProfile) -> Manifest:
             {
                 "name": MAIN,
                 "image": request.image,
-                "command": ["python3", "-u", "-c", program, request.model, request.revision or ""],
+                "command": ["python3", "-u", "-c", *map(literal, words)],
                 "env": _environment(request),
                 **({"envFrom": [{"secretRef": {"name": name}}]} if request.token else {}),
                 "resources": {
@@ -120,7 +122,7 @@ def _environment(request: ModelRequest) -> list[dict[str, str]]:
     }
     if request.endpoint:
         values["HF_ENDPOINT"] = request.endpoint
-    return [{"name": key, "value": value.replace("$(", "$$(")} for key, value in values.items()]
+    return [{"name": key, "value": literal(value)} for key, value in values.items()]
 
 
 def _tolerations(offer: KubernetesOffer, profile: ClusterProfile) -> list[dict[str, str]]:

@@ -20,6 +20,7 @@ from runtime.errors import StackError
 from runtime.kubernetes_api import KubernetesApi, Manifest, UnreachableError
 from runtime.kubernetes_job_secret import job_secret
 from runtime.launch.volume_task import ROOT
+from runtime.pod_literals import literal
 
 _PROGRAM = "volume_task.py"
 _MAIN = "main"
@@ -80,8 +81,8 @@ def volume_job(name: str, task: VolumeTask, offer: KubernetesOffer, *, like: Man
             {
                 "name": _MAIN,
                 "image": container["image"],
-                "command": ["python3", "-u", "-c", program],
-                "args": list(task.words),
+                "command": ["python3", "-u", "-c", literal(program)],
+                "args": [literal(word) for word in task.words],
                 "envFrom": env_from,
                 "resources": {
                     "requests": {"cpu": "500m", "memory": "64Mi"},

@@ -1,8 +1,4 @@
-"""The public environment of a run's containers. Pure; secret values come by envFrom only.
-
-Kubernetes reads `$(NAME)` in a value as a reference and `$$` as one `$`: every `$` is doubled, so
-that a value arrives byte for byte.
-"""
+"""The public environment of a run's containers. Pure; secret values come by envFrom only."""
 
 from infra.k8s.job_groups import JobGroup
 from infra.k8s.placed import Manifest, PlacedRun
@@ -13,6 +9,7 @@ from runtime.config import RLConfig
 from runtime.config.inference import DisaggregatedInference
 from runtime.launch.commands import component_environment
 from runtime.pod_layout import COMPILE_DIR, HF_HOME, JOB_INDEX_VARIABLE
+from runtime.pod_literals import literal
 from runtime.pod_transport import is_efa
 
 _DATASETS_CACHE = "/tmp/hf-datasets"  # noqa: S108 - in the pod's own file system
@@ -25,11 +22,6 @@ _COMPILE_CACHES = {
 _RDMA = {"NCCL_DEBUG": "INFO", "NCCL_DEBUG_SUBSYS": "INIT,NET"}
 # The lines by which a run that fell back to sockets is known.
 _EFA = {"FI_PROVIDER": "efa", "FI_EFA_USE_DEVICE_RDMA": "1"}
-
-
-def literal(value: str) -> str:
-    """Return a value as it must stand in a manifest to arrive unchanged."""
-    return value.replace("$", "$$")
 
 
 def environment(group: JobGroup, placed: PlacedRun, *, job_index: int | None) -> list[Manifest]:

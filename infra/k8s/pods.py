@@ -8,7 +8,7 @@ attempt.
 
 from infra.k8s.job_groups import JobGroup
 from infra.k8s.placed import Manifest, PlacedRun
-from infra.k8s.pod_environment import env_from, environment, literal
+from infra.k8s.pod_environment import env_from, environment
 from infra.k8s.pod_placement import ANNOTATIONS, affinity, node_selector, tolerations
 from infra.k8s.pod_resources import has_rdma, pod_resources
 from infra.k8s.pod_volumes import (
@@ -20,6 +20,7 @@ from infra.k8s.pod_volumes import (
 from infra.k8s.probes import probes
 from runtime import limits, naming, pod_names
 from runtime.pod_layout import LAUNCH_DIR, MAIN, PACKAGES, PREPARE, TERMINATION_LOG
+from runtime.pod_literals import literal
 
 GRACE_MARGIN_S = 30
 """What a wrapper needs on top of its component's own grace: the rest of its log, its verdict."""

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from infra.k8s.manifests import run_manifests
-from infra.k8s.pod_environment import literal
+from runtime.pod_literals import literal
 from tests.infra.k8s.placing import (
     H200,
     env,

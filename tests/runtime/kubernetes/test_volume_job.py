@@ -89,6 +89,17 @@ def test_a_cluster_without_a_file_server_does_no_task(api: KubernetesApi, fake: 
     assert fake.count("POST") == 0
 
 
+def test_a_file_name_is_no_reference_to_the_jobs_secret() -> None:
+    offer = profile().kubernetes
+    assert offer is not None
+    task = VolumeTask(words=("upload", f"a$$b$({UPLOAD_URL})"), sub_path="runs/run-1")
+
+    job = volume_job("job-1", task, offer, like=FILES)
+
+    (container,) = job["spec"]["template"]["spec"]["containers"]
+    assert container["args"] == ["upload", f"a$$$$b$$({UPLOAD_URL})"]
+
+
 def test_the_pod_is_made_as_the_file_servers_is_and_sees_one_folder() -> None:
     offer = profile().kubernetes
     assert offer is not None
