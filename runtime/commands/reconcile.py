@@ -20,6 +20,7 @@ from runtime.errors import Problem, SettingsError
 from runtime.locate import cluster_connection
 from runtime.observe.kubernetes.observer import LOOK_S
 
+_INTERRUPTED = 130
 _ONCE_S = 60.0
 
 
@@ -64,8 +65,11 @@ def _drive(database: str | None, workers: int, *, once: bool) -> None:
         where = {"checkout": find_project(), "environ": os.environ}
         limits = OperatorLimits(num_workers=workers)
         if once:
-            found = reconcile_once(store, **where, limits=limits)
+            found = reconcile_once(store, **where, limits=limits, is_over=ended)
             say(f"{found.num_runs} runs were looked at")
+            if not found.is_done:
+                say("ended early: the next round goes on")
+                raise typer.Exit(_INTERRUPTED)
             for orphan in found.orphans:
                 say(f"left behind: {orphan}")
             return
@@ -84,7 +88,6 @@ def _observe(connection: KubernetesConnection, interval_s: float, *, once: bool)
     from runtime.observe.kubernetes.run_files import RunFiles
     from runtime.observe.kubernetes.watch import open_watch
 
-    ended = _ended_by_signal()
     with closing(KubernetesApi.connect(connection)) as api, open_watch(api) as watch:
         observer = RunObserver(api, watch, RunFiles(api))
         reconciler = Reconciler(watch, observer, say)
@@ -93,7 +96,7 @@ def _observe(connection: KubernetesConnection, interval_s: float, *, once: bool)
             say(f"{number} open runs were looked at")
         else:
             say(f"observing the runs of namespace {connection.namespace}")
-            reconciler.run(interval_s=interval_s, is_over=ended.is_set)
+            reconciler.run(interval_s=interval_s, is_over=_ended_by_signal().is_set)
         for orphan in find_orphans(api) if once else ():
             say(str(orphan))
 

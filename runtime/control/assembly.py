@@ -79,6 +79,8 @@ class OneRound:
 
     num_runs: int
     orphans: tuple[Orphan, ...]
+    is_done: bool = True
+    """It brought every run as far as it goes, or ran out of time; no signal ended it."""
 
 
 @contextmanager
@@ -110,10 +112,11 @@ def reconcile_once(
     checkout: Path,
     environ: Mapping[str, str],
     limits: OperatorLimits = OperatorLimits(),  # noqa: B008 - frozen
+    is_over: threading.Event,
 ) -> OneRound:
     """Bring every run as far as it goes by now, and look for what was left behind.
 
-    Raises SetupError as `running` does.
+    Once `is_over` is set, the rest is left to the next round. Raises SetupError as `running` does.
     """
     with (
         _opened(store, checkout, environ, limits) as parts,
@@ -123,7 +126,8 @@ def reconcile_once(
         began = time.monotonic()
         while not parts.places.are_open() and time.monotonic() < began + _CONNECT_S:
             parts.places.refresh()
-            time.sleep(_POLL_S)
+            if is_over.wait(_POLL_S):
+                break
         for number in itertools.count():
             parts.stacks.look()
             reconciler.make_pass()
@@ -131,7 +135,8 @@ def reconcile_once(
             is_done = number > 0 and not reconciler.is_busy()
             if is_done or time.monotonic() > began + _ROUND_S:
                 break
-            time.sleep(PASS_S)
+            if is_over.wait(PASS_S):
+                return OneRound(num_runs=reconciler.num_runs, orphans=(), is_done=False)
         return OneRound(num_runs=reconciler.num_runs, orphans=reconciler.sweep())
 
 

@@ -4,6 +4,7 @@ import signal
 import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 import pytest
 
@@ -28,21 +29,25 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
 
 
 @contextmanager
-def reconciling(site: Site) -> Iterator[None]:
-    """Run the loop until the end of the block, then end it by SIGTERM and want exit code 0."""
+def reconciling(site: Site, *flags: str, code: int = 0) -> Iterator[Path]:
+    """Run the command until the end of the block, then end it by SIGTERM and want an exit code.
+
+    Yields the file with what it writes.
+    """
+    log = site.folder / f"reconcile{'-'.join(flags)}.log"
     process = subprocess.Popen(
-        [PADDOCK, "reconcile"],
+        [PADDOCK, "reconcile", *flags],
         cwd=ROOT,
         env=site.environment,
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,
-        stderr=(site.folder / "reconcile.log").open("w"),
+        stderr=log.open("w"),
         start_new_session=True,
     )
     try:
-        yield
+        yield log
         process.send_signal(signal.SIGTERM)
-        assert process.wait(END_S) == 0, (site.folder / "reconcile.log").read_text()[-4000:]
+        assert process.wait(END_S) == code, log.read_text()[-4000:]
     finally:
         process.kill()
         process.wait()
@@ -83,10 +88,18 @@ def control_plane_id(site: Site) -> str:
 
 
 def test_a_run_by_hand_is_captured_and_torn_down(site: Site) -> None:
+    in_the_way = site.home / "artifacts" / "run-hand"
     with reconciling(site):
         local = site.up("run-hand", "told")
         until(site, "run-hand", state="RUNNING")
+        in_the_way.write_text("no folder can be made here")
         (local.run_path / "finish").touch()
+        until(site, "run-hand", state="COMPLETED", capture="running")
+    with reconciling(site, "--once", code=130) as log:  # it has to wait, and hears the signal
+        wait_for(lambda: "capture of run-hand" in log.read_text(), timeout_s=RUN_S)
+    in_the_way.unlink()
+
+    with reconciling(site):
         run = until(site, "run-hand", state="COMPLETED", teardown="done", capture="done")
 
     assert run.is_adopted
