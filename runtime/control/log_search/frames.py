@@ -75,7 +75,7 @@ def frame_blocks(
     frames: list[Frame], wanted: Wanted, bitmaps: bytes, load: Callable[[Frame], bytes]
 ) -> Iterator[Block]:
     """Yield the blocks of frames that may hold wanted lines, the last one first."""
-    worth = frames_with(wanted.clauses, bitmaps) if bitmaps else [True] * len(frames)
+    worth = frames_with(wanted.clauses, bitmaps, len(frames))
     for frame, is_worth in zip(reversed(frames), reversed(worth), strict=True):
         if frame.top_rank < wanted.lowest or not is_worth:
             continue

@@ -11,7 +11,7 @@ import re
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import reduce
+from functools import cache, reduce
 from itertools import product
 from math import log2
 from typing import Any
@@ -43,6 +43,12 @@ _NOTHING: Clause = ((),)
 def byte_set(data: bytes) -> ByteSet:
     """Return the set of these bytes."""
     return reduce(lambda found, byte: found | 1 << byte, data, 0)
+
+
+@cache
+def members(one: ByteSet) -> tuple[int, ...]:
+    """Return the bytes of a set."""
+    return tuple(byte for byte in range(256) if one >> byte & 1)
 
 
 def _span(first: int, last: int) -> ByteSet:

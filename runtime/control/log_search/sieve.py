@@ -4,6 +4,7 @@ Of the clauses that a match must hold, one is looked for with numpy, a block's r
 the sets of a few places of its windows. Where it is found too often, RE2 looks at all.
 """
 
+import threading
 from collections.abc import Sequence
 from functools import cache
 from typing import Any
@@ -16,6 +17,7 @@ from runtime.control.log_search.requirements import (
     ByteSet,
     Clause,
     Window,
+    members,
     weight,
 )
 
@@ -57,10 +59,11 @@ class Sieve:
         self._clauses = _telling(clauses)
         self._rows: _Rows | None = None
         self._num_bytes_left = 0
+        self._of_thread = threading.local()
 
     def places(self, block: bytes) -> "Places":
         """Return where a match may lie in a block."""
-        data, masks = np.frombuffer(block, dtype=np.uint8), _Masks(_CHUNK + MAX_WINDOW)
+        data, masks = np.frombuffer(block, dtype=np.uint8), self._masks()
         if not self._clauses or len(block) < _LEAST_BLOCK:
             return Places(block, data, masks, None)
         if self._num_bytes_left <= 0:  # two threads may choose at once, and both choose well
@@ -68,6 +71,13 @@ class Sieve:
             self._num_bytes_left = _CHOSEN_FOR
         self._num_bytes_left -= len(block)
         return Places(block, data, masks, self._rows)
+
+    def _masks(self) -> "_Masks":
+        """Return the arrays of this thread; what is in them is needed until they are used again."""
+        masks = getattr(self._of_thread, "masks", None)
+        if masks is None:
+            masks = self._of_thread.masks = _Masks(_CHUNK + MAX_WINDOW)
+        return masks
 
 
 class Places:
@@ -185,7 +195,7 @@ def _by_share(window: Window, shares: "np.ndarray[Any, Any]") -> list[_Run]:  # 
             runs[-1] = (runs[-1][0], one, runs[-1][2] + 1)
         else:
             runs.append((place, one, 1))
-    share = {one: float(sum(shares[byte] for byte in _members(one))) for one in set(window)}
+    share = {one: float(sum(shares[byte] for byte in members(one))) for one in set(window)}
     return sorted(runs, key=lambda run: share[run[1]] ** run[2])
 
 
@@ -277,24 +287,14 @@ class _Masks:
 
 
 @cache
-def _members(one: ByteSet) -> tuple[int, ...]:
-    return tuple(byte for byte in range(256) if one >> byte & 1)
-
-
-@cache
 def _tests(one: ByteSet) -> tuple[_Test, ...]:
     """Return the tests one of which a byte of a set passes."""
     letters = one & _UPPER
-    if one == letters | letters << 32:  # both cases of each: with one bit set they are the same
-        return tuple((True, first, last) for first, last in _spans(letters << 32))
-    return tuple((False, first, last) for first, last in _spans(one))
-
-
-def _spans(one: ByteSet) -> list[tuple[int, int]]:
-    spans: list[tuple[int, int]] = []
-    for byte in _members(one):
-        if spans and spans[-1][1] == byte - 1:
-            spans[-1] = (spans[-1][0], byte)
+    folds = one == letters | letters << 32  # both cases of each: with one bit set they are the same
+    spans: list[_Test] = []
+    for byte in members(letters << 32 if folds else one):
+        if spans and spans[-1][2] == byte - 1:
+            spans[-1] = (folds, spans[-1][1], byte)
         else:
-            spans.append((byte, byte))
-    return spans
+            spans.append((folds, byte, byte))
+    return tuple(spans)

@@ -135,7 +135,7 @@ def test_nothing_that_a_pattern_matches_is_left_out(
     rows = rows[:-1] if rows[-1] == b"" and not end else rows
     matched = [line for line in rows if oracle.search(line) is not None]
     assert found(block, wanted) == matched, pattern
-    assert not matched or frames_with(wanted.clauses, bitmap_of(block)) == [True]
+    assert not matched or frames_with(wanted.clauses, bitmap_of(block), 1) == [True]
 
 
 def written(window: Window) -> str:
@@ -257,4 +257,29 @@ def test_frames_that_cannot_match_are_known_by_their_bitmaps(pattern: str) -> No
     bitmaps = [bitmap_of(text) for text in (b"INFO hay\n", b"INFO a Needle, needle\n", b"")]
     wanted = compile_wanted(LineFilter(search=pattern, is_regex=True))
 
-    assert frames_with(wanted.clauses, b"".join(bitmaps)) == [False, True, False]
+    assert frames_with(wanted.clauses, b"".join(bitmaps), 3) == [False, True, False]
+
+
+def old_bitmap(text: bytes) -> bytes:
+    """Return the bitmap that a release before made of a text."""
+    bits = bytearray(8192)
+    for three in zip(text, text[1:], text[2:], strict=False):
+        place = (int.from_bytes(three, "little") * 0x9E3779B1 & 0xFFFFFFFF) >> 16
+        bits[place >> 3] |= 1 << (place & 7)
+    return bytes(bits)
+
+
+@pytest.mark.parametrize(
+    ("pattern", "expected"),
+    [("needle", [False, True]), ("(?i)NEEDLE", [True, True]), ("(?i)straw", [False, False])],
+)
+def test_bitmaps_of_the_release_before_are_understood(pattern: str, expected: list[bool]) -> None:
+    bitmaps = old_bitmap(b"INFO a Needle\n") + old_bitmap(b"INFO a needle\n")
+    wanted = compile_wanted(LineFilter(search=pattern, is_regex=True))
+
+    assert frames_with(wanted.clauses, bitmaps, 2) == expected
+
+
+def test_bitmaps_of_a_size_that_nobody_knows_leave_nothing_out() -> None:
+    assert frames_with([((1 << 97,) * 3,)], b"\0" * 100, 2) == [True, True]
+    assert frames_with([((1 << 97,) * 3,)], b"", 2) == [True, True]
