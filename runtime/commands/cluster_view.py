@@ -46,9 +46,9 @@ def print_components(rows: list[dict[str, Any]], record: RunRecord) -> None:
     console().print(table)
     for row in rows:
         if row["detail"]:
-            console().print(f"{row['name']}: {row['detail']}", markup=False)
+            console().print(f"{row['name']}: {row['detail']}")
     for warning in record.warnings:
-        console().print(f"warning: {warning}", markup=False)
+        console().print(f"warning: {warning}")
 
 
 def print_logs(

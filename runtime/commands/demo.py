@@ -61,7 +61,7 @@ def demo(
             rewards = dict(tail.new_rewards())
             mark = run.mark.rpartition("/")[0]
     for line in reward_curve(rewards):
-        out.print(line, markup=False)
+        out.print(line)
     if record.state is not RunState.COMPLETED:
         raise RunStateError(f"{run_id} is {record.state}: {record.reason}")
     steps = sorted(rewards)
@@ -94,7 +94,7 @@ def _print_diff(root: Path) -> None:
     hosted = (root / HOSTED_CONFIG).read_text().splitlines(keepends=True)
     demo_lines = (root / DEMO_CONFIG).read_text().splitlines(keepends=True)
     for line in difflib.unified_diff(hosted, demo_lines, HOSTED_CONFIG, DEMO_CONFIG, n=0):
-        console().print(line.rstrip("\n"), markup=False)
+        console().print(line.rstrip("\n"))
 
 
 def _print_leftovers(project: Project, mark: str) -> None:

@@ -101,6 +101,6 @@ def _print(checks: tuple[Check, ...]) -> None:
     out.print(table)
     mends = [check for check in checks if check.mend]
     for check in mends:
-        out.print(f"{check.name}: {check.mend}", markup=False)
+        out.print(f"{check.name}: {check.mend}")
     num_missing = sum(check.verdict is Verdict.MISSING for check in checks)
     out.print("Runs can be placed." if not num_missing else f"{num_missing} required missing.")

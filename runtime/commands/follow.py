@@ -68,11 +68,10 @@ def wait(
         print_json(record.model_dump(mode="json"))
     else:
         console().print(
-            f"{run_id} {record.state}" + (f": {record.reason}" if record.reason else ""),
-            markup=False,
+            f"{run_id} {record.state}" + (f": {record.reason}" if record.reason else "")
         )
         for line in record.exit.last_lines if record.exit else ():
-            console().print(f"  {line}", markup=False)
+            console().print(f"  {line}")
     raise typer.Exit(EXIT_CODES[record.state])
 
 
@@ -128,7 +127,9 @@ def logs(
     follow_: Annotated[
         bool, typer.Option("--follow", "-f", help="keep printing new lines")
     ] = False,
-    tail: Annotated[int | None, typer.Option("--tail", "-n", help="only the last N lines")] = None,
+    tail: Annotated[
+        int | None, typer.Option("--tail", "-n", min=0, help="only the last N lines")
+    ] = None,
     search: Annotated[str | None, typer.Option(help="only lines that contain this")] = None,
     regex: Annotated[str | None, typer.Option(help="only lines that match this")] = None,
     level: Annotated[str | None, typer.Option(help="this level and above, e.g. warning")] = None,

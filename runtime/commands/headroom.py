@@ -54,7 +54,7 @@ def _list_headroom(project: Project, cluster: str, output: Output) -> None:
     console().print(table)
     for node in nodes:
         if node["barrier"]:
-            console().print(f"{node['node']}: takes no runs ({node['barrier']})", markup=False)
+            console().print(f"{node['node']}: takes no runs ({node['barrier']})")
 
 
 def _cluster_nodes(settings: KubernetesClusterSettings) -> list[dict[str, Any]]:

@@ -158,7 +158,7 @@ def _print_plan(made: RunPlan, report: dict[str, Any]) -> None:
         ports = ", ".join(str(port) for port in row.ports) or "none"
         out.print(f"{row.name}: ports {ports}; config {row.config or 'none'}; log {row.log}")
         for command in row.commands:
-            out.print(f"  {shlex.join(command.argv) or 'not placed'}", markup=False)
+            out.print(f"  {shlex.join(command.argv) or 'not placed'}")
     sizes = report["worldSizes"]
     for label, value in (
         ("world sizes", f"trainer {sizes['trainer']}, inference {sizes['inference']}"),
@@ -176,8 +176,8 @@ def _print_plan(made: RunPlan, report: dict[str, Any]) -> None:
         ("price", price_text(made)),
     ):
         if value:
-            out.print(f"{label}: {value}", markup=False)
+            out.print(f"{label}: {value}")
     for name in report["notChecked"]:
         out.print(f"{name}: not checked (no --cluster)")
     for notice in report["notices"]:
-        out.print(f"notice: {notice}", markup=False)
+        out.print(f"notice: {notice}")

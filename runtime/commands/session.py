@@ -62,9 +62,12 @@ def print_json(value: Any) -> None:  # noqa: ANN401 - any JSON value
 
 
 def console() -> Console:
-    """Return the console for text results; one that is no terminal cuts no cell of a table."""
+    """Return the console for text results; one that is no terminal cuts no cell of a table.
+
+    Texts are printed as they are: names, images and reasons may hold [brackets] and :colons:.
+    """
     width = None if sys.stdout.isatty() else _WIDE
-    return Console(highlight=False, soft_wrap=True, width=width)
+    return Console(markup=False, emoji=False, highlight=False, soft_wrap=True, width=width)
 
 
 def say(text: str) -> None:

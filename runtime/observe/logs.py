@@ -5,6 +5,7 @@ is `runtime.observe.log_filter`.
 """
 
 import os
+import re
 import time
 from collections import deque
 from collections.abc import Callable, Iterator
@@ -15,6 +16,7 @@ from runtime.observe.log_filter import LineFilter, filter_lines, plain
 
 _FOLLOW_S = 0.25
 _INDEX_S = 1.0  # the wrapper indexes a line start a second: a block of lines is at most that long
+_INDEX_ROW = re.compile(r"([0-9]+\.[0-9]+) ([0-9]+)")  # as the wrapper writes it
 _MAX_LINE_BYTES = 1 << 20
 
 
@@ -42,7 +44,7 @@ def follow_log(path: Path, query: LogQuery, *, is_over: Callable[[], bool]) -> I
 def log_start(path: Path, since: float) -> int:
     """Return the offset of the first line that may be as young as `since`, by the index."""
     try:
-        index = Path(f"{path}.idx").read_text()
+        index = Path(f"{path}.idx").read_text(errors="replace")
     except OSError:
         return 0
     offset = index_offset(index, since)
@@ -50,10 +52,14 @@ def log_start(path: Path, since: float) -> int:
 
 
 def index_offset(index: str, since: float) -> int | None:
-    """Return the offset that a wrapper's index gives for a time, None where all is older."""
-    for row in (line.split() for line in index.splitlines()):
-        if len(row) == 2 and float(row[0]) + _INDEX_S >= since:
-            return int(row[1])
+    """Return the offset that a wrapper's index gives for a time, None where all is older.
+
+    A row that a full disk tore is left out: the one before or after it is a second away.
+    """
+    for row in index.splitlines():
+        found = _INDEX_ROW.fullmatch(row)
+        if found is not None and float(found[1]) + _INDEX_S >= since:
+            return int(found[2])
     return None
 
 

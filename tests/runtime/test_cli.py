@@ -3,6 +3,7 @@
 import sys
 
 import pytest
+from typer.testing import CliRunner
 
 from runtime import cli
 from runtime.errors import NotFoundError
@@ -37,3 +38,10 @@ def test_an_error_is_one_line_and_an_exit_code(
 
     assert ended.value.code == code
     assert capsys.readouterr().err == said
+
+
+def test_a_negative_number_of_lines_is_refused_by_its_option() -> None:
+    result = CliRunner().invoke(cli.app, ["logs", "run-1", "-n", "-1"])
+
+    assert result.exit_code == 2
+    assert isinstance(result.exception, SystemExit)  # of the option's parser, before any run

@@ -162,6 +162,18 @@ def test_a_package_with_a_token_is_refused_without_it(tmp_path: Path) -> None:
     assert "canary" not in str(refused)
 
 
+def test_names_with_brackets_and_colons_are_printed_as_they_are(tmp_path: Path) -> None:
+    odd = "a[/b] [bold]c :x:"
+    text = TEXT.replace("max_steps = 10", f'max_steps = 10\nname = "{odd}"')
+    path = written(tmp_path, text.replace('name = "reverse-text"', 'name = "x:x:y[b]"'))
+
+    result = CliRunner().invoke(cli.app, ["plan", path])
+
+    assert result.exit_code == 0, result.exception
+    assert result.stdout.startswith(f"{odd}: ")
+    assert "x:x:y[b]" in result.stdout
+
+
 def test_unknown_keys_are_notices_where_the_cluster_allows_them(tmp_path: Path) -> None:
     path = written(tmp_path, TEXT + "[trainer.newer]\nknob = 1\n")
     profile = json.loads(Path(CLUSTER).read_text()) | {"allow_unknown_fields": True}

@@ -10,7 +10,6 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.markup import escape
 from rich.table import Table
 
 from runtime.commands.session import console
@@ -79,7 +78,7 @@ def print_table(columns: list[str], rows: list[list[str]]) -> None:
     """Print rows under their headings."""
     table = Table(*columns, box=None, pad_edge=False)
     for row in rows:
-        table.add_row(*map(escape, row))  # a name may hold brackets, which rich reads as markup
+        table.add_row(*row)
     console().print(table)
 
 

@@ -95,6 +95,15 @@ def test_since_starts_at_the_index(tmp_path: Path):
     assert read_log(log, LogQuery(since=900.0)) == []
 
 
+@pytest.mark.parametrize("torn", ["16", "160.0160.1 4", "160.0 4170.0 8", "160.0 \0\0", "16 4 4"])
+def test_a_row_of_the_index_that_a_full_disk_tore_is_left_out(tmp_path: Path, torn: str):
+    log = tmp_path / "a.log"
+    log.write_text("old\nsecond\nnew\n")
+    (tmp_path / "a.log.idx").write_bytes(f"100.0 0\n{torn}\n".encode() + b"\xff\n200.0 11\n")
+
+    assert read_log(log, LogQuery(since=150.0)) == ["new"]
+
+
 def test_a_log_that_is_not_there_has_no_lines(tmp_path: Path):
     assert read_log(tmp_path / "a.log", LogQuery(since=1.0)) == []
 
