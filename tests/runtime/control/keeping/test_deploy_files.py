@@ -1,11 +1,17 @@
 """deploy/ and docs/operations.md: they name versions, commands and settings that there are."""
 
+import json
 import re
+import subprocess
+import sys
 import tomllib
+from importlib import metadata
 from pathlib import Path
 
 import pytest
 import typer
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
 
 from runtime.cli import app
 from runtime.control.app import DEFAULT_PORT, MAX_BODY_BYTES
@@ -14,6 +20,32 @@ ROOT = Path(__file__).resolve().parents[4]
 DOCUMENT = (ROOT / "docs" / "operations.md").read_text()
 IMAGE = (ROOT / "deploy" / "Dockerfile").read_text()
 UNIT = (ROOT / "deploy" / "paddock.service").read_text()
+
+IMPORTER = """
+import importlib, json, sys
+from importlib import metadata
+from packaging.utils import canonicalize_name
+
+wanted = set(json.loads(sys.argv[1]))
+packages = metadata.packages_distributions()
+
+class Absent:
+    def find_spec(self, name, path=None, target=None):
+        owners = {canonicalize_name(one) for one in packages.get(name.partition(".")[0], [])}
+        if owners and not owners & wanted:
+            raise ModuleNotFoundError(f"{name} is not in the image", name=name)
+
+for name in [name for name in sys.modules if name.partition(".")[0] in packages]:
+    del sys.modules[name]
+sys.meta_path.insert(0, Absent())
+for name in (
+    "runtime.cli", "runtime.commands.serve", "runtime.control.app", "runtime.control.assembly",
+    "runtime.control.worker", "runtime.control.cluster_source", "runtime.kubernetes_api",
+    "runtime.supervisor_client", "infra.program", "infra.targets.kubernetes", "psycopg",
+):
+    importlib.import_module(name)
+"""
+"""Imports what the image runs, as if no other package were installed than those named."""
 
 
 def pinned(package: str) -> str:
@@ -44,6 +76,36 @@ def test_the_image_copies_what_there_is_and_ignores_the_rest() -> None:
     assert all((ROOT / name).exists() for name in names)
     assert {line[1:] for line in ignore if line.startswith("!")} == names
     assert ignore[0] == "**"
+
+
+def test_the_image_installs_all_that_its_server_imports() -> None:
+    (extras,) = re.findall(r"uv pip compile pyproject.toml ((?:--extra \w+ )+)", IMAGE)
+    wanted = distributions(set(re.findall(r"--extra (\w+)", extras)))
+    locked = set(re.findall(r"^([a-z0-9-]+)==", (ROOT / "requirements.lock").read_text(), re.M))
+    argv = [sys.executable, "-c", IMPORTER, json.dumps(sorted(wanted))]
+
+    said = subprocess.run(argv, cwd=ROOT, capture_output=True, text=True, timeout=300)
+
+    assert wanted - {"paddock"} <= locked
+    assert not wanted & {"torch", "transformers", "verifiers", "pytest"}
+    assert said.returncode == 0, said.stderr
+
+
+def distributions(extras: set[str]) -> set[str]:
+    """Return the project and all that it requires with some extras, by normalised names."""
+    found: dict[str, set[str]] = {}
+    open_ends = [("paddock", extras)]
+    while open_ends:
+        name, wanted = open_ends.pop()
+        if name in found and wanted <= found[name]:
+            continue
+        found[name] = found.get(name, set()) | wanted
+        for line in metadata.requires(name) or []:
+            one = Requirement(line)
+            asked = [{"extra": extra} for extra in found[name]] or [{"extra": ""}]
+            if one.marker is None or any(one.marker.evaluate(extra) for extra in asked):
+                open_ends.append((canonicalize_name(one.name), set(one.extras)))
+    return set(found)
 
 
 def test_the_unit_ends_the_server_alone() -> None:
