@@ -21,11 +21,11 @@ from runtime.kubernetes_errors import KubernetesError
 from runtime.local_state import LocalRun
 from runtime.locate import locate_run, run_connection, state_paths
 from runtime.plan import build_plan
-from runtime.record import RunRecord, read_record
+from runtime.record import RunRecord
 from runtime.secret_rules import read_env_file, read_env_flags, secret_problems
 from runtime.stack_settings import bad_run_id
 from runtime.states import RunState
-from runtime.supervisor_client import release_run
+from runtime.supervisor_client import release_run, settle_run
 from runtime.toolchain import engine_environment
 
 if TYPE_CHECKING:
@@ -136,7 +136,7 @@ def resume(run_id: RunArgument) -> None:
 
 def _settled(run: "LocalRun | ClusterRun") -> RunRecord | None:
     if isinstance(run, LocalRun):
-        return read_record(run.directory.record)
+        return settle_run(run)
     from runtime.cluster_runs import settle_cluster_run
 
     return settle_cluster_run(run)
