@@ -9,7 +9,7 @@ import contextlib
 import json
 import secrets
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from importlib import resources
 from typing import Any
@@ -17,7 +17,7 @@ from typing import Any
 from runtime import naming
 from runtime.cluster import FilesOffer, KubernetesOffer
 from runtime.errors import StackError
-from runtime.kubernetes_api import KubernetesApi, Manifest, UnreachableError
+from runtime.kubernetes_api import KubernetesApi, KubernetesError, Manifest
 from runtime.kubernetes_job_secret import job_secret
 from runtime.launch.volume_task import ROOT
 from runtime.pod_literals import literal
@@ -42,6 +42,8 @@ class VolumeTask:
     is_read_only: bool = False
     secrets: Mapping[str, str] = field(default_factory=dict, repr=False)
     """Variables of the program that are in a Secret: URLs by which whoever has them may act."""
+    check_time: Callable[[], None] = lambda: None
+    """Asked while the task goes on; raises, whatever it likes, to have the task ended."""
 
 
 class VolumeTaskError(StackError):
@@ -51,18 +53,22 @@ class VolumeTaskError(StackError):
 
 
 def run_volume_task(api: KubernetesApi, offer: KubernetesOffer, task: VolumeTask) -> dict[str, Any]:
-    """Do a task and return what it said; raises VolumeTaskError, and KubernetesError."""
+    """Do a task and return what it said; raises VolumeTaskError, and KubernetesError.
+
+    What `task.check_time` raises ends the task, and comes out too.
+    """
     name = f"paddock-volume-{secrets.token_hex(6)}"
     job = api.create("Job", volume_job(name, task, offer, like=_files_pod(api, offer)))
     try:
         if task.secrets:
             api.create("Secret", job_secret(job, task.secrets))
-        return _outcome(_ended_pod(api, name))
+        return _outcome(_ended_pod(api, name, task.check_time))
     finally:
         # what cannot be removed now goes with the Job, which goes by itself
-        with contextlib.suppress(UnreachableError):
-            if task.secrets:
+        if task.secrets:
+            with contextlib.suppress(KubernetesError):
                 api.delete("Secret", name)
+        with contextlib.suppress(KubernetesError):
             api.delete("Job", name, propagation="Background")
 
 
@@ -124,10 +130,11 @@ def _files_pod(api: KubernetesApi, offer: KubernetesOffer) -> Manifest:
     return pods[0]
 
 
-def _ended_pod(api: KubernetesApi, job: str) -> Manifest:
+def _ended_pod(api: KubernetesApi, job: str, check_time: Callable[[], None]) -> Manifest:
     """Return the Job's pod once it has ended; kubelet ends one that takes too long."""
     began = time.monotonic()
     while True:
+        check_time()
         pods = api.list("Pod", labels={_JOB_LABEL: job})
         phase = pods[0]["status"].get("phase") if pods else None
         if phase in _OVER:

@@ -187,6 +187,7 @@ class _Job:
             offset=file.num_kept,
             number=len(file.parts),
             first_rank=rank if is_log(path) else DEFAULT_RANK,
+            check_time=self._check_time,
         )
 
     def _with_sound_parts(self, path: str, file: CapturedFile) -> CapturedFile:

@@ -40,7 +40,14 @@ class ClusterSource:
         self._run_id = run_id
         self._upload = upload
 
-    def upload(self, path: str, offset: int, size: int, url: str) -> Uploaded | None:
+    def upload(
+        self,
+        path: str,
+        offset: int,
+        size: int,
+        url: str,
+        check_time: Callable[[], None] = lambda: None,
+    ) -> Uploaded | None:
         """Write a part of a file to a URL from inside the cluster; None where that cannot be."""
         if self._upload is None:
             return None
@@ -49,6 +56,7 @@ class ClusterSource:
             sub_path=f"{RUNS_FOLDER}/{self._run_id}",
             is_read_only=True,
             secrets={UPLOAD_URL: url},
+            check_time=check_time,
         )
         try:
             said = self._upload(task)

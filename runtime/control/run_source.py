@@ -9,7 +9,7 @@ import contextlib
 import errno
 import os
 import stat
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol, runtime_checkable
@@ -69,8 +69,13 @@ class RunSource(Protocol):
 class Uploads(Protocol):
     """A source that can write its files to a URL itself, without the server in between."""
 
-    def upload(self, path: str, offset: int, size: int, url: str) -> Uploaded | None:
-        """Write a part of a file to a URL; None where that cannot be done."""
+    def upload(
+        self, path: str, offset: int, size: int, url: str, check_time: Callable[[], None]
+    ) -> Uploaded | None:
+        """Write a part of a file to a URL; None where that cannot be done.
+
+        Lets through what `check_time` raises, which is asked again and again meanwhile.
+        """
         ...
 
 

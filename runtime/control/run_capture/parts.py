@@ -4,7 +4,7 @@ A part is what an interrupted capture need not do again.
 """
 
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from datetime import timedelta
 from urllib.parse import quote
@@ -47,6 +47,8 @@ class Slice:
     offset: int = 0
     number: int = 0
     first_rank: int = 0
+    check_time: Callable[[], None] = lambda: None
+    """Asked while a part is read; raises where there is no more time for it."""
 
 
 def write_part(source: RunSource, store: ArtifactStore, wanted: Slice) -> Part:
@@ -82,7 +84,7 @@ def _upload(source: Uploads, store: BucketStore, wanted: Slice, size: int) -> Pa
     """
     key = _key(wanted, is_text=False)
     url = store.signed_put(key, _UPLOAD_VALID)
-    sent = source.upload(wanted.path, wanted.offset, size, url)
+    sent = source.upload(wanted.path, wanted.offset, size, url, wanted.check_time)
     if sent is None or (stored := store.md5(key)) is None:
         return None
     if stored != sent.md5 or store.size(key) != size:
@@ -156,6 +158,7 @@ def _pieces(source: RunSource, wanted: Slice, end: int) -> Iterator[bytes]:
     """Yield the bytes of a file from the slice's begin on; raises FileChangedError."""
     offset = wanted.offset
     while offset < end:
+        wanted.check_time()
         size = min(_READ, end - offset)
         piece = source.read(wanted.path, offset, size)
         if len(piece) < size:

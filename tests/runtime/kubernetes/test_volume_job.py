@@ -1,5 +1,6 @@
 """Tasks on a run volume: the Job that does one, and what becomes of its outcome."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -80,6 +81,31 @@ def test_a_task_that_fails_says_why_and_leaves_nothing(api: KubernetesApi, fake:
         do(api)
 
     assert fake.paths("/jobs/") + fake.paths("/secrets/") == []
+
+
+def test_a_task_whose_time_is_over_is_ended_and_leaves_nothing(
+    api: KubernetesApi, fake: FakeApi
+) -> None:
+    end(fake, "Running", "")
+    looks = iter(range(3))
+
+    def check_time() -> None:
+        if next(looks, None) is None:
+            raise TimeoutError("the server ends")
+
+    with pytest.raises(TimeoutError, match="the server ends"):
+        do(api, replace(UPLOAD, check_time=check_time))
+
+    assert fake.paths("/jobs/") + fake.paths("/secrets/") == []
+
+
+def test_what_may_not_be_removed_hides_no_outcome(api: KubernetesApi, fake: FakeApi) -> None:
+    end(fake, "Succeeded", '{"size": 9}')
+    fake.fail("DELETE", "/secrets/", 403)
+
+    assert do(api) == {"size": 9}
+
+    assert fake.paths("/jobs/") == []
 
 
 def test_a_cluster_without_a_file_server_does_no_task(api: KubernetesApi, fake: FakeApi) -> None:

@@ -1,7 +1,10 @@
 """The artifact store on a server that verifies signatures, and uploads from beside a run volume."""
 
 import json
-from collections.abc import Iterator, Mapping
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from pathlib import Path
 
@@ -221,13 +224,54 @@ class BesideSource(FolderSource):
         monkeypatch.setattr(volume_task, "ROOT", str(path))
         monkeypatch.setattr(volume_task, "TERMINATION_LOG", str(path.parent / "termination"))
 
-    def upload(self, path: str, offset: int, size: int, url: str) -> Uploaded | None:
+    def upload(
+        self,
+        path: str,
+        offset: int,
+        size: int,
+        url: str,
+        check_time: Callable[[], None] = lambda: None,
+    ) -> Uploaded | None:
         """Upload as the pod would."""
         self._monkeypatch.setenv(volume_task.UPLOAD_URL, url)
         assert volume_task.main(["upload", path, str(offset), str(size)]) == 0
         said: Mapping[str, str] = json.loads(Path(volume_task.TERMINATION_LOG).read_text())
         self.uploaded.append(path)
         return Uploaded(sha256=said["sha256"], md5=said["md5"])
+
+
+class StuckSource(FolderSource):
+    """A run directory on a cluster where a Job goes on and on."""
+
+    def __init__(self, path: Path) -> None:
+        """Keep when the upload began."""
+        super().__init__(path)
+        self.began = threading.Event()
+
+    def upload(
+        self, path: str, offset: int, size: int, url: str, check_time: Callable[[], None]
+    ) -> Uploaded | None:
+        """Wait for a pod that does not end."""
+        self.began.set()
+        while True:
+            check_time()
+            time.sleep(0.01)
+
+
+def test_a_server_that_ends_does_not_wait_for_an_upload(
+    bucket: BucketStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(parts, "UPLOAD_BYTES", 300)
+    source, stop = StuckSource(write_run(tmp_path).path), threading.Event()
+    run = stored_run(tmp_path, RunState.COMPLETED)
+
+    with ThreadPoolExecutor(1) as pool:
+        begun = pool.submit(capture_run, run, source, bucket, CaptureOptions(stop=stop))
+        assert source.began.wait(60), begun.result(0)
+        stop.set()
+        result = begun.result(60)
+
+    assert result.capture is Capture.RUNNING
 
 
 def test_large_files_of_a_cluster_go_to_the_bucket_by_themselves(

@@ -93,6 +93,18 @@ def test_a_task_that_cannot_be_done_leaves_the_upload_to_the_server(tmp_path: Pa
     assert "secret-url" not in repr(asked[0])
 
 
+def test_an_upload_ends_with_its_capture(tmp_path: Path) -> None:
+    def go_on(task: VolumeTask) -> Mapping[str, Any]:
+        task.check_time()
+        raise AssertionError("the upload did not ask for its time")
+
+    def check_time() -> None:
+        raise TimeoutError("the server ends")
+
+    with run_files(tmp_path) as (files, _), pytest.raises(TimeoutError):
+        ClusterSource(files, RUN_ID, go_on).upload("a", 0, 9, "http://secret-url", check_time)
+
+
 def test_directories_of_a_cluster_are_deleted_by_tasks() -> None:
     asked: list[VolumeTask] = []
 
