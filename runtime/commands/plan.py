@@ -29,6 +29,7 @@ from runtime.observe.snapshot import take_snapshot, with_live_gpus
 from runtime.plan import RunPlan, build_plan
 from runtime.plan_report import component_rows, plan_report, price_text
 from runtime.secret_rules import read_env_file, read_env_flags, secret_problems
+from runtime.situation import Snapshot
 
 _PREVIEW_RUN_ID = "run-id"
 
@@ -81,8 +82,7 @@ def plan(
     )
     if problems:
         raise RefusedError(problems, source=str(toml))
-    notices = _notices(loaded, made, profile)
-    notices += admission.admission_warnings(made, profile, snapshot)
+    notices = _notices(loaded, made, profile, snapshot)
     if snapshot is not None:
         made = replace(made, model_path=snapshot.model_path)
         full = admission.capacity_problem(made, snapshot)
@@ -134,9 +134,15 @@ def _volume_path(volume: str | None, profile: ClusterProfile | None) -> str | No
     return str(stacks.outputs(project, volume).get("path", volume))
 
 
-def _notices(loaded: LoadedConfig, made: RunPlan, profile: ClusterProfile | None) -> list[str]:
+def _notices(
+    loaded: LoadedConfig,
+    made: RunPlan,
+    profile: ClusterProfile | None,
+    snapshot: Snapshot | None,
+) -> list[str]:
     found = [f"{notice.path}: {notice.message}".lstrip(": ") for notice in loaded.notices]
-    return found + target_notices(loaded.config, made, profile)
+    found += target_notices(loaded.config, made, profile)
+    return found + admission.admission_warnings(made, profile, snapshot)
 
 
 def _print_plan(made: RunPlan, report: dict[str, Any]) -> None:
