@@ -28,7 +28,7 @@ from runtime.control.operation_settings import made_settings
 from runtime.control.operations import Operation, OperationKind, OperationState, Operator
 from runtime.control.places import Clusters
 from runtime.control.requests import CreateRun
-from runtime.control.run_origin import FirstSteps, RunOrigin, find_origin
+from runtime.control.run_origin import FirstSteps, RunOrigin, find_origin, hold_volume
 from runtime.control.store import (
     events,
     idempotency,
@@ -106,6 +106,7 @@ class RunDispatcher:
                     return _required(connection, first)
             number = queue.next_queue_number(connection)  # what is counted from here on holds
             check_user(choice.judged.plan, _user_limits(connection, wanted))
+            hold_volume(connection, origin.volume)
             new = _new_run(wanted, choice, origin)
             run = runs.insert_run(connection, replace(new, queue_number=number))
             events.add_event(connection, run, "state", state=run.state, message=run.reason)

@@ -71,6 +71,20 @@ def find_origin(
     return RunOrigin(volume=volume, source=source)
 
 
+def hold_volume(connection: Connection, volume: Volume | None) -> None:
+    """Raise RefusedError where a volume may be used no more; else it may, to the transaction's end.
+
+    For the transaction that stores the run: it may have been deleted since `find_origin`.
+    """
+    if volume is None:
+        return
+    found = volumes.find_volume(connection, volume.volume_id, locks=True)
+    if found is None:
+        raise no_volume(volume.name)
+    if found.status is not VolumeStatus.RUNNING:
+        raise unready_volume(found.name, found.status)
+
+
 def steps_in_cluster(sources: RunSources) -> FirstSteps:
     """Return what lists the checkpoints of a run in its cluster, else those that were captured."""
 

@@ -89,6 +89,7 @@ class StackVolumes:
         """Delete one with all that is on it; RunStateError while a run uses it."""
         with self.store.write() as tx:
             found = _owned(tx, user, name, team_id)
+            volumes.find_volume(tx, found.volume_id, locks=True)  # as a dispatch onto it does
             stack = volume_stack(found)
             users = [
                 run.run_id for run in run_lists.live_runs(tx) if run.settings.get("volume") == stack

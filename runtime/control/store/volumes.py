@@ -56,9 +56,14 @@ def get_volume(
     return Volume(**row) if row else None
 
 
-def find_volume(connection: Connection, volume_id: str) -> Volume | None:
-    """Return a volume by its id, whosever it is."""
+def find_volume(connection: Connection, volume_id: str, *, locks: bool = False) -> Volume | None:
+    """Return a volume by its id, whosever it is.
+
+    `locks`: nobody else changes it to the end of the transaction.
+    """
     query = select(*_COLUMNS).where(volumes.c.volume_id == volume_id)
+    if locks:
+        query = query.with_for_update()
     row = connection.execute(query).mappings().first()
     return Volume(**row) if row else None
 
