@@ -33,8 +33,9 @@ cluster: setup  ## a real Kubernetes cluster on this machine, for tests; prints 
 cluster-stop:  ## end that cluster and remove all that it left
 	@.venv/bin/python -m tests.testbed stop
 
-bench: setup  ## reading a config, `pulumi up` of a run in pods, and searching a log of a gigabyte
+bench: setup  ## reading a config, `pulumi up` of a run in pods, a log of a gigabyte, 10,000 runs
 	@.venv/bin/python -m bench.config
+	@.venv/bin/python -m bench.lists
 	@.venv/bin/python -m bench.logs
 	@.venv/bin/python -m bench.cluster
 

@@ -74,6 +74,10 @@ class RunningPlaces:
         """Return none."""
         return ()
 
+    def answering(self) -> frozenset[str]:
+        """Return none."""
+        return frozenset()
+
     def found_runs(self) -> tuple[FoundRun, ...]:
         """Return none."""
         return ()
