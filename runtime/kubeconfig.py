@@ -28,6 +28,9 @@ IN_CLUSTER = "in-cluster"
 
 _ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 _PATHS = ("certificate-authority", "client-certificate", "client-key", "tokenFile")
+_UNSUPPORTED_USER = ("as", "as-uid", "as-groups", "as-user-extra")
+_UNSUPPORTED_CLUSTER = ("tls-server-name",)
+# Keys that say who asks, or whom: without them, the question would be another's.
 _PLUGIN_LIMIT_S = 60.0
 
 Entry = Mapping[str, Any]  # Any: an entry of a kubeconfig
@@ -47,6 +50,7 @@ def read_server(context: str) -> Server:
     """Return the server of a context; raises SettingsError where the kubeconfig has none."""
     try:
         cluster, user = _service_account() if context == IN_CLUSTER else _entries(context)
+        _check_supported(cluster, user)
         return Server(
             url=str(cluster["server"]),
             verify=_verify(cluster, user),
@@ -128,10 +132,17 @@ class PluginAuth(httpx.Auth):
                 check=False,
                 timeout=_PLUGIN_LIMIT_S,
             )
-            token = json.loads(done.stdout or b"{}").get("status", {}).get("token")
-        except (OSError, ValueError, subprocess.TimeoutExpired) as error:
+            status = json.loads(done.stdout or b"{}").get("status") or {}
+            token = status.get("token")
+        except (OSError, ValueError, AttributeError, subprocess.TimeoutExpired) as error:
             kind = type(error).__name__  # its text may hold what the plugin printed
             raise KubernetesError(f"{where} gives no credential ({kind})", status=401) from None
+        if done.returncode == 0 and not token and status.get("clientCertificateData"):
+            raise KubernetesError(
+                f"{where} gives a client certificate, which paddock does not support: "
+                "use a plugin that gives a token",
+                status=401,
+            )
         if done.returncode != 0 or not token:
             raise KubernetesError(
                 f"{where} gives no token (exit code {done.returncode}): log in again", status=401
@@ -219,6 +230,17 @@ def _auth(context: str, cluster: Entry, user: Entry) -> httpx.Auth | None:
     if user.get("auth-provider"):
         raise ValueError("auth-provider was removed from Kubernetes: use an exec plugin")
     return None
+
+
+def _check_supported(cluster: Entry, user: Entry) -> None:
+    for entry, keys in ((user, _UNSUPPORTED_USER), (cluster, _UNSUPPORTED_CLUSTER)):
+        found = [key for key in keys if entry.get(key)]
+        if found:
+            raise ValueError(
+                f"paddock does not support its {', '.join(found)}: use a context with a token, a "
+                "client certificate or an exec plugin of its own, and a name that the server's "
+                "certificate holds"
+            )
 
 
 def _bad_context(context: str, why: str) -> SettingsError:

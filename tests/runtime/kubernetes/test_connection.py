@@ -123,6 +123,7 @@ def test_a_caller_without_credentials_is_nobody(fake: FakeApi, tmp_path: Path) -
     ("user", "words"),
     [
         ({"auth-provider": {"name": "gcp"}}, "auth-provider was removed"),
+        ({"token": "t", "as": "admin", "as-groups": ["ops"]}, "support its as, as-groups: use"),
         ({"client-certificate": "gone.pem", "client-key": "gone.key"}, "No such file"),
         ({"client-certificate-data": "@@", "client-key-data": "@@"}, "no usable context"),
     ],
@@ -132,6 +133,30 @@ def test_credentials_that_cannot_be_used_are_named(
 ) -> None:
     with pytest.raises(SettingsError, match=words):
         connect(write_kubeconfig(tmp_path / "own", server(fake), user=user))
+
+
+def test_a_server_that_is_to_be_known_by_another_name_is_refused(
+    fake: FakeApi, tmp_path: Path
+) -> None:
+    path = write_kubeconfig(tmp_path / "own", server(fake))
+    path.write_text(
+        path.read_text().replace("    server:", "    tls-server-name: api\n    server:")
+    )
+
+    with pytest.raises(SettingsError, match="support its tls-server-name"):
+        connect(path)
+
+
+def test_a_plugin_that_gives_a_certificate_is_told_from_one_that_wants_a_login(
+    fake: FakeApi, tmp_path: Path
+) -> None:
+    user = plugin(tmp_path, "v1", """echo '{"status": {"clientCertificateData": "canary"}}'""")
+    api = connect(write_kubeconfig(tmp_path / "exec", server(fake), user=user))
+
+    with pytest.raises(KubernetesError, match="gives a client certificate") as caught:
+        api.list("Pod")
+
+    assert "canary" not in str(caught.value)
 
 
 def test_a_token_is_read_again_when_its_file_changes(fake: FakeApi, tmp_path: Path) -> None:
