@@ -64,7 +64,7 @@ def test_a_killed_inference_fails_the_run_by_name_and_destroy_leaves_nothing(des
     killed_at = time.monotonic()
     waited = desk.paddock("wait", "kill-run")
 
-    assert time.monotonic() - killed_at < 15
+    assert time.monotonic() - killed_at < 60
     assert waited.returncode == 1
     assert "kill-run FAILED: inference-0" in waited.stdout
     assert "SIGKILL" in waited.stdout

@@ -96,7 +96,7 @@ class Local:
         assert found is not None
         return found
 
-    def until_over(self, run: LocalRun, *, timeout_s: float = 20.0) -> RunRecord:
+    def until_over(self, run: LocalRun, *, timeout_s: float = 60.0) -> RunRecord:
         wait_for(lambda: self.record(run).is_over, timeout_s=timeout_s)
         return self.record(run)
 
