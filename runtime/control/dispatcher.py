@@ -25,7 +25,7 @@ from runtime.control.dispatch_rules import (
 from runtime.control.known_clusters import VOLUME_PREFIX
 from runtime.control.notices import DISPATCH, WARNING
 from runtime.control.operation_settings import made_settings
-from runtime.control.operations import Operation, OperationKind, OperationState, Operator
+from runtime.control.operations import Operation, OperationKind, Operator, not_performed
 from runtime.control.places import Clusters
 from runtime.control.requests import CreateRun
 from runtime.control.run_origin import FirstSteps, RunOrigin, find_origin, hold_volume
@@ -47,7 +47,6 @@ from runtime.control.values import (
     Volume,
     wallet_id_of,
 )
-from runtime.control.worker import report_of
 from runtime.errors import ConfigError, PaddockError
 from runtime.launch.notices import target_notices
 from runtime.naming import new_run_id
@@ -118,14 +117,21 @@ class RunDispatcher:
             operations.begin(connection, operation, holder=self.holder)
         try:
             self.operator.start(operation)
-        except PaddockError as error:  # this server is ending: the run is over before it began
-            failed = replace(
-                report_of(operation, OperationState.FAILED), code=error.code, message=str(error)
-            )
-            with self.store.write() as connection:
-                operations.finish(connection, failed)
-            raise
+        except PaddockError as error:  # this server is ending
+            self._write_not_begun(wanted, operation, error)
+            if operation.secrets:
+                raise
         return run
+
+    def _write_not_begun(
+        self, wanted: "_Wanted", operation: Operation, error: PaddockError
+    ) -> None:
+        """Leave a run to the next server; one with secrets, which nobody has kept, is over."""
+        report = not_performed(operation, error.code, str(error))
+        with self.store.write() as connection:
+            operations.finish(connection, replace(report, is_retryable=not operation.secrets))
+            if operation.secrets and wanted.request_key is not None:
+                idempotency.free_key(connection, wanted.request_key)
 
     def _earlier(self, wanted: "_Wanted") -> StoredRun | None:
         if wanted.request_key is None:

@@ -56,3 +56,12 @@ def claim_key(connection: Connection, request: RequestKey, run_id: str) -> str:
     first_run_id = find_run_id(connection, request)
     assert first_run_id is not None, "a key that cannot be inserted is there"
     return first_run_id
+
+
+def free_key(connection: Connection, request: RequestKey) -> None:
+    """Let a request that came to nothing be sent again under its key."""
+    connection.execute(
+        idempotency_keys.delete().where(
+            idempotency_keys.c.user_id == request.user_id, idempotency_keys.c.key == request.key
+        )
+    )

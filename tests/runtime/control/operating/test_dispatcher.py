@@ -1,29 +1,24 @@
 """Dispatch: what refuses a run, what is stored in one transaction, and where secrets go."""
 
-from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import replace
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
 
-from runtime.control.dispatcher import volume_stack
 from runtime.control.operations import OperationBusyError, OperationKind, OperationState
-from runtime.control.run_origin import hold_volume
+from runtime.control.situations import Situation
+from runtime.control.step_kinds import Advance, Start
+from runtime.control.steps import next_step
 from runtime.control.store import events, operations, run_lists, runs, volumes, wallets
+from runtime.control.store.columns import read_clock
 from runtime.control.store.leases import LostLeaseError
 from runtime.control.store.run_lists import RunFilter
 from runtime.control.store.store import Store
-from runtime.control.values import StoredRun, User, Volume, VolumeStatus, wallet_id_of
-from runtime.control.volume_stacks import StackVolumes
-from runtime.errors import ConfigError, ConflictError, RefusedError, RunStateError
+from runtime.control.values import StoredRun, VolumeStatus, wallet_id_of
+from runtime.errors import ConfigError, ConflictError, RefusedError
 from runtime.states import RunState
-from tests.runtime.control.operating.dispatching import (
-    Dispatching,
-    GivenClusters,
-    config,
-    request,
-)
-from tests.runtime.control.store.rows import NEW_RUN, add_user
+from tests.runtime.control.operating.dispatching import Dispatching, config, request
 
 CANARY = "canary-2f71"
 
@@ -204,66 +199,43 @@ def test_a_volume_binds_the_run_to_its_cluster(dispatching: Dispatching, tmp_pat
     assert run.settings == {"volume": f"volume-{volume.volume_id}"}
 
 
-def test_a_volume_that_is_deleted_during_a_dispatch_takes_no_run(
-    dispatching: Dispatching, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    user = dispatching.user()
-    deletes = StackVolumes(store=dispatching.store, clusters=dispatching.clusters)
-    ready_volume(dispatching.store, user, str(tmp_path / "shelf"))
+def test_a_server_that_ends_leaves_a_run_to_the_next(dispatching: Dispatching) -> None:
+    dispatching.operator.is_closing = True
+    user, wanted = dispatching.user(), request(config())
 
-    def volume_path(cluster: str, volume: str) -> None:
-        deletes.delete(user, "shelf", team_id=None)  # it is asked for once the volume was found
+    run = dispatching.dispatcher.create(user, wanted, "key-1")
 
-    monkeypatch.setattr(dispatching.clusters, "volume_path", volume_path)
-    with pytest.raises(RefusedError, match="shelf is TERMINATING"):
-        dispatching.dispatcher.create(user, request(config(), volume="shelf"), None)
-
-    assert all_runs(dispatching) == ()
-    assert dispatching.operator.started == []
+    assert all_runs(dispatching) == (run,)
+    at = situation(dispatching, run)
+    assert at.failed(OperationKind.MAKE)
+    assert next_step(at) == Start(kind=OperationKind.MAKE)
+    assert dispatching.dispatcher.create(user, wanted, "key-1") == run
 
 
-def test_a_volume_is_not_deleted_while_a_run_is_stored_on_it(store: Store, tmp_path: Path) -> None:
-    user = add_user(store)
-    volume = ready_volume(store, user, str(tmp_path / "shelf"))
-    deletes = StackVolumes(store=store, clusters=GivenClusters())
-
-    with ThreadPoolExecutor(1) as pool:
-        with store.write() as tx:
-            hold_volume(tx, volume)
-            deleting = pool.submit(deletes.delete, user, "shelf", team_id=None)
-            wait([deleting], timeout=1)  # it would end here, were it not made to wait
-            settings = {"volume": volume_stack(volume)}
-            new = replace(NEW_RUN, user_id=user.user_id, settings=settings)
-            runs.insert_run(tx, new)
-        with pytest.raises(RunStateError, match="is used by run-1"):
-            deleting.result(60)
-
-
-def ready_volume(store: Store, user: User, path: str) -> Volume:
-    """Store a volume of a user that is up."""
-    new = volumes.NewVolume(
-        name="shelf", user_id=user.user_id, size="1Ti", cluster="local", claim_name=path
-    )
-    with store.write() as tx:
-        made = volumes.add_volume(tx, new)
-        ready = volumes.change_volume(tx, made.volume_id, status=VolumeStatus.RUNNING)
-    assert ready is not None
-    return ready
-
-
-def test_a_server_that_ends_says_so_and_leaves_a_failed_operation(
+def test_a_server_that_ends_takes_no_secrets_and_the_request_may_be_sent_again(
     dispatching: Dispatching,
 ) -> None:
+    user, wanted = dispatching.user(), request(config(), secrets={"HF_TOKEN": CANARY})
     dispatching.operator.is_closing = True
-
     with pytest.raises(OperationBusyError):
-        dispatching.dispatcher.create(dispatching.user(), request(config()), None)
+        dispatching.dispatcher.create(user, wanted, "key-1")
+    [failed] = all_runs(dispatching)
+    dispatching.operator.is_closing = False
 
-    [run] = all_runs(dispatching)
+    again = dispatching.dispatcher.create(user, wanted, "key-1")
+
+    step = next_step(situation(dispatching, failed))
+    assert isinstance(step, Advance)
+    assert step.state is RunState.FAILED
+    assert again.run_id != failed.run_id
+    assert [one.run_id for one in dispatching.operator.started] == [again.run_id]
+
+
+def situation(dispatching: Dispatching, run: StoredRun) -> Situation:
+    """Return what a reconciler decides on a minute later."""
     with dispatching.store.read() as tx:
-        begun = operations.get(tx, run.run_id)
-    assert begun is not None
-    assert begun.state is OperationState.FAILED
+        newest, now = operations.get(tx, run.run_id), read_clock(tx) + timedelta(minutes=1)
+    return Situation(run=run, now=now, newest=newest)
 
 
 def test_a_server_whose_lease_has_run_out_takes_no_run(dispatching: Dispatching) -> None:
