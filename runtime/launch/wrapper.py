@@ -283,7 +283,8 @@ class Wrapper:
                 look_at = now + LOOK_S
                 self._peers.look()
                 self._look_at_supervisor()  # after the peers: they end for the same reason
-                self._end(self._peers.reason_to_end(self._options.trainer_grace_s))
+                reason = self._peers.reason_to_end(self._options.trainer_grace_s)
+                self._end(reason, is_late=self._peers.are_done)
             is_reaped = self._wait_status is not None  # its pid is nobody's, or another's
             if self._kill_at is not None and now >= self._kill_at and not is_reaped:
                 self._signal_component(signal.SIGKILL)
@@ -335,12 +336,22 @@ class Wrapper:
             time.sleep(0.005)
         self._end("the supervisor died", code=143)
 
-    def _end(self, reason: str, *, number: int = signal.SIGTERM, code: int = 0) -> None:
+    def _end(
+        self,
+        reason: str,
+        *,
+        number: int = signal.SIGTERM,
+        code: int = 0,
+        is_late: bool = False,
+    ) -> None:
+        """Ask the component to end; a trainer may be writing a checkpoint, unless it had time."""
         if not reason or self._end_reason or self._wait_status is not None:
             return
         self._end_reason = reason
         self._end_code = code
-        self._kill_at = time.monotonic() + GRACE_S
+        has_time = self._options.component.startswith(TRAINER) and not is_late
+        grace_s = self._options.trainer_grace_s if has_time else GRACE_S
+        self._kill_at = time.monotonic() + grace_s
         self._signal_component(number)
 
     def _signal_component(self, number: int) -> None:
