@@ -11,6 +11,8 @@ from collections.abc import Mapping, Sequence
 
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
+from sqlalchemy.exc import OperationalError, SQLAlchemyError
+from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 from starlette.exceptions import HTTPException
 from starlette.responses import JSONResponse, Response
 
@@ -24,6 +26,7 @@ from runtime.errors import (
     ProblemsError,
     RunStateError,
     StackError,
+    StoreError,
 )
 from runtime.refusals.code import Code
 
@@ -35,6 +38,9 @@ _LOG = logging.getLogger(__name__)
 _PRINTED_AS_IS = re.compile(rf"{API}/training/runs(/prepare|/[^/]+/(pause|resume))?")
 _OF_THE_MOMENT = frozenset({Code.QUEUED_RUNS, Code.WALLET, Code.ON_DEMAND, Code.CAPACITY})
 _UNAVAILABLE = 503
+
+DATABASE_AWAY: tuple[type[SQLAlchemyError], ...] = (OperationalError, PoolTimeoutError)
+"""What SQLAlchemy raises where the database does not answer, or no connection comes free."""
 
 
 class UnauthorizedError(PaddockError):
@@ -91,6 +97,12 @@ def detail_of(error: PaddockError) -> str | list[dict[str, object]]:
     return str(error)
 
 
+def store_error(error: SQLAlchemyError) -> StoreError:
+    """Return one of DATABASE_AWAY as ours, for the log: the driver's words, no statement."""
+    said = getattr(error, "orig", None) or error
+    return StoreError((str(said).strip() or type(said).__name__).splitlines()[0])
+
+
 def add_error_handlers(app: FastAPI) -> None:
     """Answer every expected error of an application with its status and its reason."""
 
@@ -105,6 +117,13 @@ def add_error_handlers(app: FastAPI) -> None:
             headers = {"WWW-Authenticate": "Bearer"}
         problems = error.problems if isinstance(error, ProblemsError) else ()
         return _answer(request, status_of(error), detail_of(error), headers, problems)
+
+    def _database(request: Request, error: Exception) -> Response:
+        assert isinstance(error, SQLAlchemyError), "it is registered for these alone"
+        return _paddock(request, store_error(error))
+
+    for kind in DATABASE_AWAY:
+        app.add_exception_handler(kind, _database)
 
     @app.exception_handler(RequestValidationError)
     def _invalid(request: Request, error: RequestValidationError) -> Response:

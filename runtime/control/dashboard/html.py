@@ -1,5 +1,6 @@
 """Templates to HTML, the headers of every page, and errors as pages instead of JSON."""
 
+import logging
 from collections.abc import Callable, Coroutine
 from functools import cache
 from pathlib import Path
@@ -14,7 +15,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from runtime.control.dashboard.session import HOME, SIGN_IN, SignInNeededError, Viewer, safe_path
 from runtime.control.dashboard.wording import clock, span
-from runtime.control.errors_http import detail_of, status_of
+from runtime.control.errors_http import DATABASE_AWAY, detail_of, status_of, store_error
 from runtime.control.money import usd
 from runtime.errors import PaddockError
 
@@ -34,6 +35,7 @@ HEADERS = {
     "Cache-Control": "no-store",
 }
 
+_LOG = logging.getLogger(__name__)
 Handler = Callable[[Request], Coroutine[Any, Any, Response]]  # Any: asyncio's own
 
 
@@ -91,6 +93,10 @@ class PageRoute(APIRoute):
                 response = _problem(400, "this address is wrong")
             except PaddockError as error:
                 response = _problem(status_of(error), detail_of(error))
+            except DATABASE_AWAY as error:
+                away = store_error(error)
+                _LOG.error("a page cannot be shown: %s", away)
+                response = _problem(status_of(away), detail_of(away))
             for name, value in HEADERS.items():
                 response.headers.setdefault(name, value)
             return response

@@ -2,17 +2,21 @@
 
 import json
 import logging
+import socket
 from dataclasses import replace
 
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
+from sqlalchemy import create_engine
 
 from runtime.control.app import LOOPBACK, create_app, make_server
 from runtime.control.readings import LogPage
 from runtime.control.requests import LogQuery
+from runtime.control.store.store import Store
 from runtime.control.values import StoredRun
 from runtime.errors import StoreError
 from tests.runtime.control.api.fake_readings import FakeReads
+from tests.runtime.control.api.fakes import fake_services
 from tests.runtime.control.api.server import ApiServer, Person, TestClient
 
 
@@ -119,6 +123,25 @@ def test_a_lost_database_is_a_503_without_its_address(
     assert answer.status_code == 503
     assert "db.internal" not in answer.text
     assert "db.internal" in caplog.text
+
+
+@pytest.mark.parametrize("path", ["/api/v1/rft/runs", "/metrics", "/dashboard"])
+def test_a_database_that_is_away_is_a_503_of_every_route(
+    server: ApiServer, ada: Person, path: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    with socket.socket() as taken:
+        taken.bind((LOOPBACK, 0))  # and nobody listens
+        url = f"postgresql+psycopg://paddock:hidden-word@{LOOPBACK}:{taken.getsockname()[1]}/none"
+        away = Store(engine=create_engine(url), control_plane_id="none")
+        app = create_app(fake_services(away))
+        headers = {"Authorization": f"Bearer {ada.token}", "Cookie": f"paddock_key={ada.token}"}
+        answer = TestClient(app, raise_server_exceptions=False).get(path, headers=headers)
+
+    assert answer.status_code == 503
+    assert "the server cannot do this now" in answer.text
+    assert "onnection refused" in caplog.text
+    assert "Traceback" not in caplog.text
+    assert "hidden-word" not in caplog.text + answer.text
 
 
 def test_no_page_of_another_origin_may_read_an_answer(server: ApiServer, ada: Person) -> None:
