@@ -8,12 +8,14 @@ a lease; on SQLite by a file's lock, which a dead server lets go of at once.
 import fcntl
 import logging
 import os
+import signal
 import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
+from sqlalchemy import Connection
 from sqlalchemy.exc import DBAPIError
 
 from runtime.control.backend import engine_service_environment, file_backend, is_passphrase_file
@@ -48,11 +50,24 @@ def host_bound(store: Store, environ: Mapping[str, str]) -> str:
     return ""
 
 
+def end_server() -> None:
+    """End this process as an operator does, by SIGTERM."""
+    os.kill(os.getpid(), signal.SIGTERM)
+
+
 @contextmanager
-def present(store: Store, holder: str, bound: str, *, wait_s: float = _WAIT_S) -> Iterator[None]:
+def present(
+    store: Store,
+    holder: str,
+    bound: str,
+    *,
+    wait_s: float = _WAIT_S,
+    end: Callable[[], None] = end_server,
+) -> Iterator[None]:
     """Be one of the servers of a database; `bound` is what `host_bound` says.
 
-    Raises SetupError where another server works on it and one of the two has to be alone.
+    Raises SetupError where another server works on it and one of the two has to be alone. `end` is
+    called, once, where one has started since: while this server could not reach the database.
     """
     if not store.is_shared:
         with lock_out_servers(Path(store.engine.url.database or "")):
@@ -62,7 +77,19 @@ def present(store: Store, holder: str, bound: str, *, wait_s: float = _WAIT_S) -
         return
     lease = _enter(store, holder, bound, wait_s=wait_s)
     ended = threading.Event()
-    thread = threading.Thread(target=_renew, args=(store, lease, ended), daemon=True)
+
+    def keep() -> None:
+        while not ended.wait(TTL_S / 5):
+            try:
+                others = _renew(store, lease)
+            except (StoreError, DBAPIError) as error:
+                _LOG.warning("the lease %s could not be renewed: %s", lease.name, error)
+                continue
+            if others:
+                _LOG.error("this server ends: %s", _not_alone(store, bound, others))
+                return end()
+
+    thread = threading.Thread(target=keep, name="presence", daemon=True)
     thread.start()
     try:
         yield
@@ -80,11 +107,9 @@ def _enter(store: Store, holder: str, bound: str, *, wait_s: float) -> Lease:
             # whoever starts at the same moment waits for the end of this transaction
             gate = leases.acquire(tx, _GATE, holder, _GATE_S)
             if gate is not None:
-                held = [one.name for one in leases.list_held(tx)]
-                others = [name for name in held if name.startswith((_ALONE, _BESIDE))]
-                is_free = not any(bound or name.startswith(_ALONE) for name in others)
                 name = f"{_ALONE if bound else _BESIDE}{holder}"
-                lease = leases.acquire(tx, name, holder, TTL_S) if is_free else None
+                others = _excluded(tx, name)
+                lease = leases.acquire(tx, name, holder, TTL_S) if not others else None
                 leases.release(tx, gate)
                 if lease is not None:
                     return lease
@@ -102,14 +127,28 @@ def _not_alone(store: Store, bound: str, others: list[str]) -> SetupError:
     )
 
 
-def _renew(store: Store, lease: Lease, ended: threading.Event) -> None:
-    while not ended.wait(TTL_S / 5):
-        try:
-            with store.write() as tx:
-                if not leases.renew(tx, lease, TTL_S):
-                    _LOG.error("%s was lost: another server may have started", lease.name)
-        except (StoreError, DBAPIError) as error:
-            _LOG.warning("the lease %s could not be renewed: %s", lease.name, error)
+def _renew(store: Store, lease: Lease) -> list[str]:
+    """Prolong a server's lease; return the servers that it may not work beside, if there are any.
+
+    It may have run out while the database was away. No other server takes a lease of its name, so
+    only a look at all of them tells whether one has started meanwhile.
+    """
+    with store.write() as tx:
+        gate = leases.acquire(tx, _GATE, lease.holder, _GATE_S)
+        if gate is None:
+            return []
+        others = _excluded(tx, lease.name)
+        if not others and not leases.renew(tx, lease, TTL_S):
+            _LOG.error("%s was lost: another server may have started", lease.name)
+        leases.release(tx, gate)
+        return others
+
+
+def _excluded(connection: Connection, name: str) -> list[str]:
+    """Return the servers' leases that are held and exclude one of this name."""
+    held = [one.name for one in leases.list_held(connection) if one.name != name]
+    others = [one for one in held if one.startswith((_ALONE, _BESIDE))]
+    return [one for one in others if name.startswith(_ALONE) or one.startswith(_ALONE)]
 
 
 def _release(store: Store, lease: Lease) -> None:

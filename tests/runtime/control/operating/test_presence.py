@@ -1,5 +1,6 @@
 """Which servers may work on one database at once."""
 
+import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
@@ -7,10 +8,12 @@ from pathlib import Path
 
 import pytest
 
+from runtime.control import presence
 from runtime.control.presence import host_bound, present
 from runtime.control.store import leases
 from runtime.control.store.store import Store
 from runtime.errors import SetupError
+from tests.waiting import wait_for
 
 SHARED = {
     "PULUMI_BACKEND_URL": "s3://stacks",
@@ -95,6 +98,38 @@ def test_servers_that_are_bound_to_no_host_share_a_database(
         for number in range(3):
             store = opened(f"{postgres_url}/paddock_shared")
             servers.enter_context(present(store, f"server-{number}", ""))
+
+
+@pytest.mark.control
+@pytest.mark.parametrize("bound", ["", FOLDER])
+def test_a_server_that_was_cut_off_ends_where_another_has_to_be_alone(
+    opened: Open, postgres_url: str, monkeypatch: pytest.MonkeyPatch, bound: str
+) -> None:
+    store = opened(f"{postgres_url}/paddock_shared")
+    monkeypatch.setattr(presence, "TTL_S", 1.0)
+    ended = threading.Event()
+
+    with present(store, "cut-off", bound, end=ended.set):
+        run_out(store)
+        wait_for(lambda: any("cut-off" in one for one in held(store)))
+        assert not ended.is_set()  # nobody came in between
+        run_out(store, "alone/other")
+        assert ended.wait(60)
+    run_out(store)
+
+
+def held(store: Store) -> list[str]:
+    """Return the names of the leases that are held."""
+    with store.read() as tx:
+        return [one.name for one in leases.list_held(tx)]
+
+
+def run_out(store: Store, *started: str) -> None:
+    """Let all leases be over, as after a while without the database, and others start meanwhile."""
+    with store.write() as tx:
+        tx.exec_driver_sql("UPDATE leases SET expires_at = 0")
+        for name in started:
+            assert leases.acquire(tx, name, "other", 3600.0) is not None
 
 
 @pytest.mark.control
