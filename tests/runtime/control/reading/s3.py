@@ -36,12 +36,14 @@ class RefusedError(Exception):
 class S3Server:
     """A running server; `requests` are what it has let in: method, path, first of the query.
 
+    `senders` are the addresses from which each was asked last, refused ones too.
     A request that `fault` names a status for is answered by that, after its body was read.
     """
 
     application: Application
     url: str = ""
     requests: list[str] = field(default_factory=list)
+    senders: dict[str, str] = field(default_factory=dict)
     fault: Callable[[str], int | None] = lambda request: None
 
     @property
@@ -60,6 +62,7 @@ class S3Server:
         query = environ["QUERY_STRING"].partition("&")[0]
         path = environ["RAW_URI"].partition("?")[0]
         request = f"{environ['REQUEST_METHOD']} {path} {query}".strip()
+        self.senders[request] = environ["REMOTE_ADDR"]
         status = self.fault(request)
         if status is not None:
             return _refuse(start_response, f"{status} Fault", "InternalError")
