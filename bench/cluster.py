@@ -5,7 +5,8 @@
 Real engine and API server: the testbed, or the cluster of PADDOCK_TEST_KUBECONFIG; pods stay
 Pending. Each round times one after the other: `up` of a run's stack; `kubectl apply` of its very
 objects; `up` of an empty program; `up` of a program that declares the objects with Pulumi's SDK
-alone. Medians count. CPU seconds are printed too: those of the clock are a busy machine's.
+alone. Medians count. CPU seconds are printed too: those of the clock are a busy machine's. One more
+round, which is not timed, tells what each program has of them.
 """
 
 import argparse
@@ -18,13 +19,14 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import yaml
 
+from bench.processes import watched_processes
 from infra.k8s.adopted import SKIP_AWAIT
 from infra.k8s.gang_job import whole_numbers
 from runtime.control.stacks import Project
@@ -67,12 +69,18 @@ class Times:
 
     wall: dict[str, list[float]] = field(default_factory=dict)
     cpu: dict[str, list[float]] = field(default_factory=dict)
+    programs: dict[str, dict[str, float]] = field(default_factory=dict)
+    """Of the CPU by program, where `is_watched`; watching takes some CPU itself."""
+    is_watched: bool = False
 
     @contextmanager
     def measure(self, what: str) -> Iterator[None]:
         """Add what passes within, of the clock and of the CPU of all children."""
+        watched = watched_processes() if self.is_watched else nullcontext({})
         used, started = _children_s(), time.perf_counter()
-        yield
+        with watched as programs:
+            yield
+        self.programs[what] = programs
         self.wall.setdefault(what, []).append(time.perf_counter() - started)
         self.cpu.setdefault(what, []).append(_children_s() - used)
 
@@ -83,7 +91,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--rounds", type=int, default=4, help="rounds; the median counts")
     parser.add_argument("--json", action="store_true", help="print JSON")
     options = parser.parse_args(argv)
-    times = Times()
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # only a first `up` compiles its modules
+    times, watched = Times(), Times(is_watched=True)
     with (
         _cluster() as cluster,
         tempfile.TemporaryDirectory(prefix="paddock-bench-") as folder,
@@ -91,6 +100,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     ):
         for number in range(options.rounds):
             _round(site, f"bench-run-{number}", times)
+        _round(site, "bench-run-watched", watched)
     wall = {what: statistics.median(values) for what, values in times.wall.items()}
     cpu = {what: statistics.median(values) for what, values in times.cpu.items()}
     result = {
@@ -101,6 +111,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         "wall_against_objects": wall[RUN] / wall[BARE],
         "cpu_against_objects": cpu[RUN] / cpu[BARE],
         "rounds": times.wall,
+        "cpu_s_by_program": watched.programs,
     }
     if options.json:
         sys.stdout.write(json.dumps(result, indent=2) + "\n")
@@ -116,6 +127,9 @@ def _ratio(medians: dict[str, float]) -> float:
 def _print(result: dict[str, Any]) -> None:
     for what, seconds in result["wall_s"].items():
         sys.stdout.write(f"{seconds:7.3f} s, {result['cpu_s'][what]:.3f} s of CPU  {what}\n")
+    for what, programs in result["cpu_s_by_program"].items():
+        shares = [f"{program} {seconds:.2f}" for program, seconds in programs.items()]
+        sys.stdout.write(f"CPU of {what}: {', '.join(shares)}\n")
     sys.stdout.write(
         f"ratio  {result['wall_ratio']:.3f} against kubectl apply + up of nothing "
         f"(CPU {result['cpu_ratio']:.3f}), {result['wall_against_objects']:.3f} against up of the "
