@@ -11,13 +11,11 @@ from typing import TypeVar
 
 from runtime import naming
 from runtime.kubernetes_api import ForbiddenError, KubernetesApi, Manifest
+from runtime.kubernetes_kinds import GANG_VERSIONS
 from runtime.kubernetes_permissions import Access
 
 KUEUE_VERSIONS = ("kueue.x-k8s.io/v1beta2", "kueue.x-k8s.io/v1beta1")
 """API versions of Kueue, the preferred first."""
-
-GANG_VERSIONS = ("scheduling.k8s.io/v1", "scheduling.k8s.io/v1beta1")
-"""API versions of native gang scheduling that carry PodGroup, the preferred first."""
 
 JOBSET_VERSION = "jobset.x-k8s.io/v1alpha2"
 KARPENTER_VERSION = "karpenter.sh/v1"

@@ -38,6 +38,9 @@ class Kind:
         return "/".join(part for part in parts if part)
 
 
+GANG_VERSIONS = ("scheduling.k8s.io/v1", "scheduling.k8s.io/v1beta1")
+"""API versions of native gang scheduling that carry PodGroup, the preferred first."""
+
 _TABLE = (
     Kind("v1", "Namespace", "namespaces", False),
     Kind("v1", "Node", "nodes", False),
@@ -61,7 +64,7 @@ _TABLE = (
     Kind("networking.k8s.io/v1", "NetworkPolicy", "networkpolicies"),
     Kind("storage.k8s.io/v1", "StorageClass", "storageclasses", False),
     Kind("scheduling.k8s.io/v1", "PriorityClass", "priorityclasses", False),
-    Kind("scheduling.k8s.io/v1beta1", "PodGroup", "podgroups"),
+    Kind(GANG_VERSIONS[-1], "PodGroup", "podgroups"),
     Kind(
         "apiextensions.k8s.io/v1",
         "CustomResourceDefinition",
@@ -85,6 +88,12 @@ and `Kind("scheduling.k8s.io/v1beta1", "Workload", "workloads")` the scheduler's
 def find_kind(kind: "str | Kind") -> Kind:
     """Return a kind by its name, or as it is given."""
     return kind if isinstance(kind, Kind) else KINDS[kind]
+
+
+def versions_of(kind: str) -> tuple[Kind, ...]:
+    """Return a kind in every version that clusters may serve it in, the preferred first."""
+    found = KINDS[kind]
+    return tuple(found.at(one) for one in GANG_VERSIONS) if kind == "PodGroup" else (found,)
 
 
 def kind_of(manifest: Mapping[str, Any]) -> Kind:  # Any: a Kubernetes manifest

@@ -18,6 +18,7 @@ from runtime.kubernetes_api import (
     KubernetesError,
     Manifest,
 )
+from runtime.kubernetes_kinds import Labels, kind_of, versions_of
 from runtime.pod_names import LABEL_NAMESPACE
 
 WORKLOADS = ("JobSet", "Job", "Pod")
@@ -47,8 +48,8 @@ class TeardownStuckError(PaddockError):
 class Owned:
     """What is looked for: objects of a run, up to an attempt where there is one.
 
-    `made` are the kinds that the run is known to have made: those must be listed. Of all others it
-    is enough that the API does not serve them, or does not let the caller see them.
+    `made` are the kinds that the run is known to have made: the caller must be let see them. A kind
+    that the API serves in no version is gone with its objects.
     """
 
     run_id: str
@@ -62,13 +63,10 @@ class Owned:
         found = []
         for kind in kinds:
             try:
-                listed = api.list(kind, labels={**selector, **_scope(api, kind)})
+                listed = list_served(api, kind, labels={**selector, **_scope(api, kind)})
                 found += [one for one in listed if self._includes(one)]
             except ForbiddenError:
                 if kind in self.made:
-                    raise
-            except KubernetesError as error:
-                if error.status != 404:  # an API that the cluster does not serve
                     raise
         return found
 
@@ -77,6 +75,17 @@ class Owned:
             return True
         attempt = manifest["metadata"]["labels"].get(naming.LABEL_ATTEMPT, "")
         return attempt.isdigit() and int(attempt) <= self.up_to_attempt
+
+
+def list_served(api: KubernetesApi, kind: str, *, labels: Labels) -> list[Manifest]:
+    """Return the objects of a kind in the first version that the cluster serves; else none."""
+    for one in versions_of(kind):
+        try:
+            return api.list(one, labels=labels)
+        except KubernetesError as error:
+            if error.status != 404:
+                raise
+    return []
 
 
 def _scope(api: KubernetesApi, kind: str) -> dict[str, str]:
@@ -121,7 +130,8 @@ class _Removal:
         if "deletionTimestamp" not in metadata:
             # a node pool stays until its nodes have gone; Jobs go at once and their pods by name
             how = "Foreground" if kind == "NodePool" else "Background"
-            self.api.delete(kind, metadata["name"], uid=metadata["uid"], propagation=how)
+            which, name = kind_of(manifest), metadata["name"]
+            self.api.delete(which, name, uid=metadata["uid"], propagation=how)
         elif kind == "Pod" and self._is_lost(manifest):
             self.api.force_delete_pod(metadata["name"], uid=metadata["uid"])
 

@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from runtime import naming
-from runtime.kubernetes_api import ForbiddenError, KubernetesApi, KubernetesError
+from runtime.kubernetes_api import ForbiddenError, KubernetesApi
+from runtime.kubernetes_teardown import list_served
 from runtime.observe.kubernetes.look import read_records
 from runtime.observe.kubernetes.objects import unix_time
 from runtime.run_record import RunRecord
@@ -47,12 +48,9 @@ def find_orphans(api: KubernetesApi) -> list[Orphan]:
     selector = {naming.LABEL_MANAGED_BY: naming.PROJECT}
     for kind in KINDS:
         try:
-            objects += api.list(kind, labels=selector)
+            objects += list_served(api, kind, labels=selector)
         except ForbiddenError:
             continue
-        except KubernetesError as error:
-            if error.status != 404:  # an API that the cluster does not serve
-                raise
     return orphans(objects, read_records(api), now=time.time())
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from runtime import kubernetes_run, run_rules
+from runtime.kubernetes_kinds import GANG_VERSIONS
 from runtime.kubernetes_record import ClusterRecord
 from runtime.kubernetes_run import TeardownUnreachableError
 from runtime.kubernetes_teardown import TeardownStuckError
@@ -49,6 +50,21 @@ def test_destroy_ends_workloads_before_the_rest_and_keeps_the_record(
     found = read(record)
     assert (found.state, found.teardown) == (RunState.STOPPED, Teardown.DONE)
     assert found.reason == "destroyed while live"
+
+
+@pytest.mark.parametrize("version", GANG_VERSIONS)
+def test_destroy_removes_the_gang_in_the_version_that_the_cluster_serves(
+    fake: FakeApi, version: str
+) -> None:
+    run_rules.place_attempt(INPUTS)
+    fake.absent.discard("podgroups")
+    fake.absent |= {f"{one}/namespaces" for one in GANG_VERSIONS if one != version}
+    group = f"/apis/{version}/namespaces/lab/podgroups/run-one-1"
+    fake.put(group, {"apiVersion": version, **owned()})
+
+    run_rules.destroy_run(INPUTS)
+
+    assert group not in fake.paths()
 
 
 def test_destroy_may_be_repeated(fake: FakeApi, record: ClusterRecord) -> None:
