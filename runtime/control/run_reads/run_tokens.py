@@ -5,9 +5,8 @@ after a teardown. A file of rollouts is written once, so what was counted is rem
 """
 
 import threading
-import time
 from collections import OrderedDict
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from pydantic import JsonValue
@@ -17,8 +16,8 @@ from runtime.control.run_reads.run_rollouts import Row, read_rows_of, rollout_st
 from runtime.control.run_source import RunSource
 from runtime.control.values import StoredRun
 
-COUNT_S = 8.0
-"""How long one look counts; the next one goes on where it ended."""
+MAX_BYTES = 128 << 20
+"""Of rollouts that one look reads, one file at least; the next look goes on where it ended."""
 
 _SPLITS = ("train", "eval")
 _NUM_RUNS = 256
@@ -54,9 +53,8 @@ class _Counted:
 class RolloutTokens:
     """Counts the tokens of runs, and remembers those of the runs that were asked for last."""
 
-    def __init__(self, *, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self) -> None:
         """Know nothing yet."""
-        self._clock = clock
         self._runs: OrderedDict[tuple[str, int], _Counted] = OrderedDict()
         self._lock = threading.Lock()
 
@@ -67,16 +65,17 @@ class RolloutTokens:
         """
         known = self._known(run)
         known.settle(is_live=is_live)
-        deadline = self._clock() + COUNT_S
+        num_bytes = 0
         steps = rollout_steps(source)
         growing = steps[-_NUM_GROWING:] if is_live else ()
         for step in steps:
             if step in known.settled:
                 continue
             for path in _new_files(known, source, step):
-                if self._clock() > deadline:
+                if num_bytes > MAX_BYTES:
                     return TokenCount()
                 size = source.size(path) or 0  # before the rows: it may grow meanwhile
+                num_bytes += size
                 known.files[path] = _File(size, _sum(read_rows_of(source, path)))
             if step not in growing:
                 known.settled.add(step)

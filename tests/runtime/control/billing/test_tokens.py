@@ -136,22 +136,18 @@ def test_the_steps_of_a_later_attempt_are_counted_anew(tmp_path: Path) -> None:
     assert again == TokenCount(input_tokens=2, output_tokens=1)
 
 
-def test_a_part_of_the_rollouts_is_never_told_as_all_of_them(tmp_path: Path) -> None:
+def test_a_part_of_the_rollouts_is_never_told_as_all_of_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     directory, run = run_directory(tmp_path), stored_run(tmp_path)
     for step in range(1, 5):
         write_rollouts(directory, step, [(1, 2)])
-    now = 0.0
-
-    def clock() -> float:
-        nonlocal now
-        now += run_tokens.COUNT_S / 2
-        return now
-
-    tokens, source = RolloutTokens(clock=clock), FolderSource(directory.path)
+    monkeypatch.setattr(run_tokens, "MAX_BYTES", 0)
+    tokens, source = RolloutTokens(), FolderSource(directory.path)
     looks = [tokens.count(run, source, is_live=True)]
     while looks[-1].input_tokens is None:
         looks.append(tokens.count(run, source, is_live=True))
         assert len(looks) < 20
 
-    assert len(looks) > 1
+    assert len(looks) == 4  # a file each
     assert looks[-1] == TokenCount(input_tokens=4, output_tokens=8)
