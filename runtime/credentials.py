@@ -78,7 +78,5 @@ def environment_problems(specs: Sequence[str]) -> list[Problem]:
         try:
             check_environment(spec)
         except ValueError as error:
-            problems.append(
-                Problem(loc=("environments", index), message=str(error), code="environments")
-            )
+            problems.append(Problem(loc=("environments", index), message=str(error), code="secret"))
     return problems

@@ -1,10 +1,16 @@
 """The program that installs environment packages: it leaves the image's own packages alone."""
 
+import base64
 import importlib.metadata
+import os
+import sys
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from threading import Thread
 
 import pytest
 
+from runtime.credentials import check_environment
 from runtime.launch.packages import canonical, install, installed, leave_out_known
 
 
@@ -62,6 +68,36 @@ def test_no_file_outside_the_folder_is_removed(tmp_path: Path) -> None:
 def test_names_are_compared_as_the_index_does() -> None:
     assert canonical("Flash_Attn.x") == "flash-attn-x"
     assert "pytest" in installed(importlib.metadata.distributions())
+
+
+def test_a_secret_of_the_run_stands_in_for_its_reference(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    credentials: list[str | None] = []
+
+    class Index(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            credentials.append(self.headers["Authorization"])
+            self.send_error(404)
+
+        do_HEAD = do_GET
+
+        def log_message(self, *_: object) -> None:
+            """Print nothing."""
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Index)
+    Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True).start()
+    monkeypatch.setenv("PATH", str(Path(sys.executable).parent), prepend=os.pathsep)
+    monkeypatch.setenv("GIT_TOKEN", "canary")
+    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
+    url = f"http://oauth2:${{GIT_TOKEN}}@127.0.0.1:{server.server_port}/x-1.0-py3-none-any.whl"
+
+    code = install([check_environment(f"x @ {url}")], tmp_path / "packages")
+
+    server.shutdown()
+    server.server_close()
+    assert code != 0
+    assert f"Basic {base64.b64encode(b'oauth2:canary').decode()}" in credentials
 
 
 def test_a_failed_installation_has_its_exit_code(
