@@ -28,20 +28,11 @@ from runtime.resume_from import ResumeFrom
 from runtime.states import RunState
 from tests.runtime.control.reading.files_proxy import run_files
 from tests.runtime.control.reading.run_files import RUN_ID, stored_run, write_run
-from tests.runtime.control.reading.s3 import BUCKET, S3Server, serving_s3
+from tests.runtime.control.reading.s3 import S3Server
 
 MODEL = "checkpoints/step_4/trainer/model.safetensors"
 WORDS = "checkpoints/step_4/orchestrator/words.jsonl"
 LAST = ResumeFrom(run_id=RUN_ID)
-
-
-@pytest.fixture
-def s3(monkeypatch: pytest.MonkeyPatch) -> Iterator[S3Server]:
-    """Run a server, and let the environment name it."""
-    with serving_s3() as server:
-        for name, value in server.environment.items():
-            monkeypatch.setenv(name, value)
-        yield server
 
 
 def pruned(tmp_path: Path, store: ArtifactStore) -> dict[str, bytes]:
@@ -103,10 +94,10 @@ def place(
 
 
 @pytest.fixture
-def store(s3: S3Server, monkeypatch: pytest.MonkeyPatch) -> ArtifactStore:
+def store(bucket: BucketStore, monkeypatch: pytest.MonkeyPatch) -> ArtifactStore:
     """Return the store of a bucket, whose large objects are small."""
     monkeypatch.setattr(parts, "RAW_PART_BYTES", 400)
-    return BucketStore(f"s3://{BUCKET}/paddock")
+    return bucket
 
 
 @pytest.mark.parametrize("wanted", [LAST, ResumeFrom(run_id=RUN_ID, step=4)])
