@@ -19,6 +19,7 @@ pytestmark = pytest.mark.cluster
 NOTICED_S = 60.0
 REGISTRY_PORT = 9  # `render_registry` of the testbed sends containerd there
 FAILED, STOPPED = 1, 2  # exit codes of `paddock wait`
+CRASH = "exits-with-two: error: unrecognized arguments"  # said by a taskset of the testbed's image
 
 
 def test_a_killed_env_server_is_named_and_the_next_attempt_goes_on(runs: Runs) -> None:
@@ -139,20 +140,28 @@ def test_a_run_without_a_node_waits_in_the_schedulers_words_until_it_is_stopped(
 
 def test_a_component_that_cannot_start_is_run_exactly_once(runs: Runs) -> None:
     run_id = "run-crash"
-    text = small_demo(max_steps=5).replace('id = "reverse-text"', 'id = "no-such-taskset"')
+    text = small_demo(max_steps=5).replace('id = "reverse-text"', 'id = "exits-with-two"')
     runs.up(run_id, text)
 
     waited = runs.wait(run_id, timeout_s=300)
 
     assert waited.code == FAILED, waited.text
     record = runs.record(run_id)
-    assert "exited with code" in record.reason
+    assert "exited with code 2" in record.reason
     assert record.exit is not None
-    assert "no-such-taskset" in "\n".join(record.exit.last_lines)
+    assert record.exit.exit_code == 2
+    assert record.exit.last_lines.count(CRASH) == 1
     wait_for(lambda: runs.is_released(run_id), timeout_s=NOTICED_S)
     pods = runs.pods(run_id)
-    assert len(pods) == 4
+    uids = {pod["metadata"]["uid"] for pod in pods}
+    assert len(uids) == 4
     assert {one["restartCount"] for pod in pods for one in pod["status"]["containerStatuses"]} == {
         0
     }
+    logs = [one.read_text() for one in runs.folder(run_id).rglob("*.log")]
+    assert max(text.count(CRASH) for text in logs) == 1
+    again = runs.site.pulumi("up", "-s", run_id, expect=None)
+    assert again.code != 0
+    assert "is over (FAILED)" in again.text
+    assert {pod["metadata"]["uid"] for pod in runs.pods(run_id)} == uids
     runs.destroy(run_id)
