@@ -2,6 +2,8 @@
 
 import json
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -12,7 +14,7 @@ import yaml
 from runtime.cluster import KubernetesConnection
 from runtime.kubernetes_api import KubernetesApi
 from tests.engine.sites import Site, make_site
-from tests.testbed.cluster import Testbed
+from tests.testbed.cluster import Cluster, Testbed
 from tests.testbed.layout import NODE
 from tests.testbed.volumes import SHARED
 from tests.waiting import wait_for
@@ -134,6 +136,13 @@ def run_pod(lab: Lab, name: str, command: list[str], *, claim: str) -> str:
     return printed
 
 
+def global_objects(cluster: Cluster, namespace: str) -> list[str]:
+    """Return the objects without a namespace that a cluster stack made for this one."""
+    found = cluster.get("clusterroles,clusterrolebindings,priorityclasses")["items"]
+    named = [f"{one['kind']} {one['metadata']['name']}" for one in found]
+    return [name for name in named if name.endswith(f"-{namespace}")]
+
+
 def tiny_files(folder: Path) -> Path:
     """Return a folder with the files of a model that is nothing."""
     (folder / "config.json").write_text("{}")
@@ -141,8 +150,9 @@ def tiny_files(folder: Path) -> Path:
     return folder
 
 
-def limited_kubeconfig(testbed: Testbed, namespace: str, folder: Path) -> Path:
-    """Return the kubeconfig of an account with all rights in a namespace, and nodes to list."""
+@contextmanager
+def limited_kubeconfig(testbed: Testbed, namespace: str, folder: Path) -> Iterator[Path]:
+    """Yield the kubeconfig of an account with all rights in a namespace, and nodes to list."""
     account = f"system:serviceaccount:{namespace}:limited"
     role = f"limited-{namespace}"
     testbed.kubectl("create", "serviceaccount", "limited", "--namespace", namespace)
@@ -162,4 +172,5 @@ def limited_kubeconfig(testbed: Testbed, namespace: str, folder: Path) -> Path:
     path = folder / "limited.kubeconfig"
     path.write_text(yaml.safe_dump(document))
     path.chmod(0o600)
-    return path
+    yield path
+    testbed.kubectl("delete", "clusterrole,clusterrolebinding", role)

@@ -19,6 +19,7 @@ from runtime.control.private_project import make_private_project
 from runtime.kubernetes_api import KINDS, KubernetesApi, Manifest
 from runtime.kubernetes_record import ClusterRecord
 from runtime.run_record import RunRecord
+from tests.cluster.labs import global_objects
 from tests.engine.sites import MODEL, ROOT, UNWANTED, Site
 from tests.testbed import volumes
 from tests.testbed.cluster import Cluster, Testbed
@@ -93,6 +94,8 @@ def make_cluster_site(folder: Path, cluster: Cluster) -> Iterator[ClusterSite]:
     try:
         site.pulumi("up", "-s", LAB)
         yield site
+        site.pulumi("destroy", "-s", LAB)
+        assert global_objects(cluster, namespace) == []
     finally:
         site.kill_everything()
         api.close()

@@ -81,7 +81,10 @@ def test_what_kueue_writes_into_a_run_stays_and_its_words_are_the_runs(
     record = site.cluster_record(RUN)
     assert record.state is RunState.FAILED
     assert "ExceedsMaxQuota: 2 GPUs are more than the queue ever has" in record.reason
-    assert testbed.try_kubectl("get", *target).returncode != 0
+    kinds = "jobsets,jobs,pods,podgroups,services,configmaps,secrets"
+    selector = ("--selector", f"paddock.dev/run={RUN},!paddock.dev/record")
+    left = testbed.get(kinds, "--namespace", site.namespace, *selector)["items"]
+    assert [one["kind"] for one in left] == []
 
 
 def workload(namespace: str, owner: str) -> dict[str, Any]:
