@@ -4,8 +4,11 @@ Reads names only, needs no torch. The embedded engine writes a checkpoint under 
 renames it, so a folder named step_N is complete.
 """
 
+import re
 from collections.abc import Iterable
 from pathlib import Path
+
+_STEP = re.compile(r"step_(0|[1-9][0-9]{0,17})")
 
 
 def checkpoint_steps(checkpoints: Path) -> list[int]:
@@ -17,8 +20,13 @@ def checkpoint_steps(checkpoints: Path) -> list[int]:
 
 def steps_of(names: Iterable[str]) -> list[int]:
     """Return the steps that names of folders stand for, ascending; other names are left out."""
-    numbers = (name.removeprefix("step_") for name in names if name.startswith("step_"))
-    return sorted(int(number) for number in numbers if number.isdigit())
+    return sorted(step for name in names if (step := step_of(name)) is not None)
+
+
+def step_of(name: str) -> int | None:
+    """Return the step that the name of a folder stands for, None for any other name."""
+    match = _STEP.fullmatch(name)
+    return int(match[1]) if match is not None else None
 
 
 def last_checkpoint_step(checkpoints: Path) -> int | None:

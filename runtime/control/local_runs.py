@@ -13,6 +13,7 @@ from pathlib import Path
 
 from runtime import claims, naming, run_end
 from runtime.artifacts import RunDirectory
+from runtime.checkpoints import steps_of
 from runtime.claims import Claim
 from runtime.cluster import ClusterProfile, LocalConnection
 from runtime.control.places import FoundRun, Leftover, PodUse, Seen
@@ -223,8 +224,7 @@ class LocalPlace:
         with contextlib.suppress(OSError):
             names = os.listdir(directory.checkpoints)
             # a folder gets this name once it is whole (runtime.rl.steps)
-            steps = [name.removeprefix("step_") for name in names if name.startswith("step_")]
-            return max((int(step) for step in steps if step.isdigit()), default=None)
+            return max(steps_of(names), default=None)
         return None
 
 

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
+from runtime.checkpoints import steps_of
 from runtime.control.places import PodUse, Seen
 from runtime.control.pod_sight import PodSight
 from runtime.control.values import StoredRun, Wish
@@ -83,9 +84,7 @@ class PodPlace:
             return None
         files, run_id = self.sight.files, self.run.run_id
         with contextlib.suppress(FilesUnavailableError):
-            names = files.names(run_id, "checkpoints")
-            steps = [name.removeprefix("step_") for name in names if name.startswith("step_")]
-            for step in sorted((int(one) for one in steps if one.isdigit()), reverse=True):
+            for step in reversed(steps_of(files.names(run_id, "checkpoints"))):
                 # both halves are there: the trainer's and the orchestrator's own progress
                 if {"trainer", "orchestrator"} <= {
                     *files.names(run_id, f"checkpoints/step_{step}")

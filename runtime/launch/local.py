@@ -14,7 +14,7 @@ from pathlib import Path
 
 from runtime import naming
 from runtime.artifacts import RunDirectory
-from runtime.checkpoints import last_checkpoint_step
+from runtime.checkpoints import last_checkpoint_step, step_of
 from runtime.config import DispatchFlags, RLConfig, load_config
 from runtime.launch.addresses import local_addresses, num_ports
 from runtime.launch.commands import Site, component_argv, component_environment
@@ -139,8 +139,8 @@ def _env_vars(component: Component, config: RLConfig) -> dict[str, str]:
 def _remove_stale(run: RunDirectory, resume_step: int | None) -> None:
     for folder in (run.rollouts, run.broadcasts):
         for step in folder.glob("step_*"):
-            number = step.name.removeprefix("step_")
-            if number.isdigit() and (resume_step is None or int(number) > resume_step):
+            number = step_of(step.name)
+            if number is not None and (resume_step is None or number > resume_step):
                 shutil.rmtree(step)
 
 

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
 
+from runtime.checkpoints import step_of, steps_of
 from runtime.control.run_source import Entry, FolderSource, RunSource
 
 Checkpoints = Literal["none", "last", "all"]
@@ -23,7 +24,6 @@ _MAX_DEPTH = 24
 _MAX_ENTRIES = 100_000
 _FIRST = ("logs", "status", "configs", "metrics")
 _LEFT_OUT = re.compile(r"rollouts/.*\.bin|.*\.tmp")
-_STEP = re.compile(r"step_(\d+)")
 _TEXT = re.compile(r".*\.(?:log|jsonl|idx|out|err|txt)")
 _SEARCHED = re.compile(r"logs/.*\.log")
 
@@ -109,7 +109,7 @@ def _kept_steps(source: RunSource, checkpoints: Checkpoints) -> list[int]:
 
 def _steps(source: RunSource) -> list[int]:
     names = (entry.name for entry in source.entries(CHECKPOINTS_FOLDER.rstrip("/")) if entry.is_dir)
-    return sorted(int(match[1]) for name in names if (match := _STEP.fullmatch(name)))
+    return steps_of(names)
 
 
 def _walk(
@@ -142,12 +142,8 @@ def _size(source: RunSource, folder: str, *, depth: int) -> int:
 def _is_left(path: str, kept: set[int], depth: int) -> bool:
     if path == "broadcasts" or path.rpartition("/")[2].startswith("."):
         return True
-    match = _STEP.fullmatch(path.removeprefix(CHECKPOINTS_FOLDER))
-    return (
-        depth == 1
-        and path.startswith(CHECKPOINTS_FOLDER)
-        and not (match is not None and int(match[1]) in kept)
-    )
+    is_checkpoint = depth == 1 and path.startswith(CHECKPOINTS_FOLDER)
+    return is_checkpoint and step_of(path.removeprefix(CHECKPOINTS_FOLDER)) not in kept
 
 
 def _is_unicode(name: str) -> bool:
