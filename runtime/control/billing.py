@@ -12,12 +12,13 @@ import zlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from pydantic import JsonValue, ValidationError
+from pydantic import JsonValue
 from sqlalchemy import Connection
 from sqlalchemy.exc import DBAPIError
 
 from runtime.control.lease_keeper import LeaseKeeper, shard_of
 from runtime.control.notices import notice_kind
+from runtime.control.planned import writes_checkpoints
 from runtime.control.readings import TokenCount, Usage
 from runtime.control.requests import StepRange
 from runtime.control.spending import Funds, Halt, Limit, Notice, judge, wish_at
@@ -26,7 +27,6 @@ from runtime.control.store.columns import EPOCH, read_clock
 from runtime.control.store.store import Store
 from runtime.control.values import Lease, StoredRun, UsageInterval, Wish, wallet_id_of
 from runtime.errors import PaddockError
-from runtime.plan import plan_from_json
 from runtime.states import RunState
 
 BILL_S = 20.0
@@ -195,9 +195,7 @@ def _end_earlier_attempts(connection: Connection, run: StoredRun) -> list[UsageI
 
 def _halt(connection: Connection, run: StoredRun, halt: Halt) -> bool:
     """Write the wish that ends a run at a limit; False where it is ending already."""
-    wish = wish_at(
-        state=run.state, wish=run.wish, writes_checkpoints=_writes_checkpoints(run.plan_json)
-    )
+    wish = wish_at(state=run.state, wish=run.wish, writes_checkpoints=writes_checkpoints(run))
     return wish is not None and _wish(connection, run, wish, halt.reason)
 
 
@@ -216,10 +214,3 @@ def _wish(connection: Connection, run: StoredRun, wish: Wish, reason: str) -> bo
     events.add_event(connection, changed, "wish", message=reason)
     _LOG.info("%s: %s: %s", run.run_id, wish, reason)
     return True
-
-
-def _writes_checkpoints(plan_json: str) -> bool:
-    try:
-        return plan_from_json(plan_json).checkpoints
-    except ValidationError:
-        return True  # a plan of another release

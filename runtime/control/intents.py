@@ -7,12 +7,13 @@ there. Implements `runtime.control.services.Intents`.
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from pydantic import JsonValue, ValidationError
+from pydantic import JsonValue
 from sqlalchemy import Connection
 
 from runtime.control.adopted import refuse_adopted
 from runtime.control.next_attempt import JudgeNext, check_limits
 from runtime.control.operations import Operation, OperationKind, Operator
+from runtime.control.planned import writes_checkpoints
 from runtime.control.requests import ResumeRun
 from runtime.control.stack_facts import NoStacks, StackFacts
 from runtime.control.store import events, operations, queue, run_lists, runs
@@ -21,7 +22,7 @@ from runtime.control.store.store import Store
 from runtime.control.values import Lease, StoredRun, User, Wish
 from runtime.errors import ConflictError, NotFoundError, RunStateError
 from runtime.naming import new_run_id
-from runtime.plan import RunPlan, plan_from_json, plan_to_json
+from runtime.plan import RunPlan, plan_to_json
 from runtime.states import RunState
 
 _TRIES = 10
@@ -60,7 +61,7 @@ class StoredIntents:
             if run.state in {RunState.PAUSING, RunState.PAUSED} and run.wish is Wish.PAUSE:
                 return None
             _require(run, RunState.RUNNING, "be paused")
-            if not _writes_checkpoints(run):
+            if not writes_checkpoints(run):
                 raise RunStateError(
                     f"{run_id} writes no checkpoints, a pause would lose all its steps: give the "
                     "config a trainer.ckpt table, or stop the run"
@@ -214,10 +215,3 @@ def _require(run: StoredRun, state: RunState, what: str) -> None:
     if run.state is not state or is_wished:
         now = "being ended" if is_wished and not run.is_over else str(run.state)
         raise RunStateError(f"only a {state} run can {what}, {run.run_id} is {now}")
-
-
-def _writes_checkpoints(run: StoredRun) -> bool:
-    try:
-        return plan_from_json(run.plan_json).checkpoints
-    except ValidationError:
-        return True  # a plan of another release: its run decides

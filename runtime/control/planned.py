@@ -1,4 +1,4 @@
-"""The components of a stored run, by the plan that the store keeps; pure."""
+"""What the plan that the store keeps of a run says: its components, its checkpoints; pure."""
 
 from dataclasses import dataclass
 
@@ -23,6 +23,14 @@ class RunComponent:
     """Host name of its pod."""
     pod_key: str = ""
     """What tells its pod from all others of the attempt; none on the local target."""
+
+
+def writes_checkpoints(run: StoredRun) -> bool:
+    """Tell whether a run writes checkpoints; one with a plan of another version may."""
+    try:
+        return plan_from_json(run.plan_json).checkpoints
+    except ValidationError:
+        return True
 
 
 def planned_components(run: StoredRun) -> tuple[RunComponent, ...]:
