@@ -9,7 +9,7 @@ serve` and `paddock reconcile`.
 import logging
 import threading
 import time
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 
@@ -91,6 +91,7 @@ class Reconciler:
     _pool: ThreadPoolExecutor = field(init=False)
     _slow: ThreadPoolExecutor = field(init=False)
     _due: dict[str, float] = field(default_factory=dict)
+    _sweeping: Future[None] | None = None
 
     def __post_init__(self) -> None:
         """Put the parts together; nothing is read yet."""
@@ -275,8 +276,10 @@ class Reconciler:
         self._promotions.promote(loaded.runs, loaded.newest, fence)
         if self._is_due("adopt", ADOPT_S):
             self._adoption.adopt(fence)
-        if self.sweeps and self._is_due("sweep", SWEEP_S):
-            self._slow.submit(self._sweep.sweep_safely, loaded.now, fence)
+        # one at a time: the last may still wait for a destroy, and would find the same again
+        is_sweeping = self._sweeping is not None and not self._sweeping.done()
+        if self.sweeps and not is_sweeping and self._is_due("sweep", SWEEP_S):
+            self._sweeping = self._slow.submit(self._sweep.sweep_safely, loaded.now, fence)
 
     def _is_due(self, what: str, every_s: float) -> bool:
         if time.monotonic() < self._due.get(what, 0.0):

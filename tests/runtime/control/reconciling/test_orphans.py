@@ -1,12 +1,16 @@
 """Only what is provably this control plane's, and over, is removed."""
 
+import threading
 from datetime import UTC, datetime
 
-from runtime.control.orphans import Orphan
+import pytest
+
+from runtime.control.orphans import Orphan, OrphanSweep
 from runtime.control.places import Leftover
 from runtime.states import RunState
 from tests.runtime.control.reconciling.fakes import GPU, FakeCluster, FakePlaces
 from tests.runtime.control.reconciling.site import Site
+from tests.waiting import wait_for
 
 
 def left(run_id: str, owner: str, *, is_of_machine: bool = False) -> Leftover:
@@ -89,3 +93,24 @@ def test_what_the_store_does_not_know_is_reported_with_its_cost(
     assert orphan.verdict == "kept"
     assert orphan.cost_microusd > 1_000_000
     assert str(orphan).startswith("Pod run-lost-pod of run-lost on east: carries this control")
+
+
+def test_no_sweep_begins_while_one_goes_on(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    began: list[datetime] = []
+    may_end = threading.Event()
+
+    def wait_for_a_destroy(sweep: OrphanSweep, now: datetime, fence: object) -> None:
+        began.append(now)
+        may_end.wait(60)
+
+    monkeypatch.setattr("runtime.control.reconciler.SWEEP_S", 0.0)
+    monkeypatch.setattr(OrphanSweep, "sweep_safely", wait_for_a_destroy)
+    for _ in range(3):
+        site.reconciler.make_pass()
+    wait_for(lambda: began)
+    num_at_once = len(began)
+    may_end.set()
+
+    site.pass_until(lambda: len(began) > 1)
+
+    assert num_at_once == 1
