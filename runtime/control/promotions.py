@@ -32,11 +32,11 @@ _NO_PLACE = {RunState.PAUSED, RunState.COMPLETED, RunState.FAILED, RunState.STOP
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Promotions:
-    """Promotes runs; `_parts` keeps what was read of each run's plan."""
+    """Promotes runs; `_parts` keeps what was read of the plan of each live run's attempt."""
 
     store: Store
     places: Places
-    _parts: dict[str, tuple[int, ...]] = field(default_factory=dict)
+    _parts: dict[tuple[str, int], tuple[int, ...]] = field(default_factory=dict)
 
     def promote(
         self,
@@ -46,9 +46,10 @@ class Promotions:
     ) -> list[str]:
         """Promote what fits now, write why the others wait, and return who was promoted."""
         live = list(live)
+        for key in self._parts.keys() - {(run.run_id, run.attempt) for run in live}:
+            del self._parts[key]
         waiting = sorted(filter(is_waiting, live), key=lambda run: run.queue_number or 0)
         if not waiting:
-            self._parts.clear()
             return []
         queued = [one for run in waiting if (one := self._queued(run, newest.get(run.run_id)))]
         in_use = [self._reservation(run) for run in live if holds_room(run)]
@@ -88,9 +89,10 @@ class Promotions:
         )
 
     def _parts_of(self, run: StoredRun) -> tuple[int, ...]:
-        if run.run_id not in self._parts:
-            self._parts[run.run_id] = node_parts(run)
-        return self._parts[run.run_id]
+        key = (run.run_id, run.attempt)  # a resume may have another GPU type, so other nodes
+        if key not in self._parts:
+            self._parts[key] = node_parts(run)
+        return self._parts[key]
 
     def _write(self, run: StoredRun, answer: Promotion, fence: Lease) -> bool:
         changes: dict[str, object] = {"cluster": answer.cluster, "gpu_type": answer.gpu_type}
