@@ -54,12 +54,12 @@ def test_a_run_whose_nccl_uses_sockets_is_warned_about_and_told_of_after_its_pod
     assert "not started" not in states.values(), states
 
 
-def test_a_run_on_a_volume_takes_its_model_from_there_and_shows_its_pods_logs(
+def test_a_run_on_a_volume_takes_its_model_from_there_and_is_shown_after_its_pods(
     runs: Runs,
 ) -> None:
     run_id = "run-volume"
     runs.testbed.add_volume(SHARED)
-    volume = {"kind": "volume", "cluster": STACK, "storageClass": SHARED}
+    volume = {"kind": "volume", "cluster": STACK}
     new_stack(runs.site.project, VOLUME, volume)
     runs.site.pulumi("up", "-s", VOLUME)
     folder = claim_folder(runs.testbed, runs.namespace, VOLUME)
@@ -69,15 +69,21 @@ def test_a_run_on_a_volume_takes_its_model_from_there_and_shows_its_pods_logs(
 
     printed = runs.up(run_id, text, volume=VOLUME)
     waited = runs.wait(run_id, timeout_s=600)
-    shown = runs.site.paddock("logs", run_id)
     runs.destroy(run_id)
+    shown = runs.site.paddock("logs", run_id)
+    refused = runs.site.pulumi("destroy", "-s", VOLUME, expect=None)
 
-    assert f"no file server of {STACK} shows claim {VOLUME}" in printed
+    assert "no file server" not in printed
     assert waited.code == 0, waited.text
+    assert waited.err.count("reward") == 2, "rewards come from the volume's file server"
     assert "Orchestrator finished" in shown.out
-    assert "missing in paddock:filesClaims" in shown.err
     assert (folder / "runs" / run_id / "metrics.jsonl").is_file()
     assert not runs.folder(run_id).exists()
+    assert refused.code != 0
+    assert "protected" in refused.text
+    where = ("--namespace", runs.namespace)
+    assert runs.testbed.get("pvc", VOLUME, *where)["status"]["phase"] == "Bound"
+    assert runs.testbed.get("deployment", f"paddock-files-{VOLUME}", *where)
 
 
 def test_packages_that_cannot_be_installed_fail_the_run_by_their_name(runs: Runs) -> None:

@@ -13,19 +13,21 @@ from typing import Any
 import pytest
 
 from runtime.states import RunState, is_terminal
+from tests.cluster.labs import STACK
 from tests.cluster.run_files import endless_demo, small_demo
-from tests.cluster.runs import GPU, START_S, Runs, open_runs
+from tests.cluster.runs import GPU, START_S, Runs, claim_folder, open_runs
 from tests.engine.sites import Result
 from tests.runtime.control.operating.served import Served, dispatch, read_run, serving, state_of
 from tests.runtime.control.prime.client import Prime, prime_program
 from tests.secret_search import files_with_value, has_value
 from tests.testbed.cluster import Testbed
+from tests.testbed.volumes import SHARED
 from tests.waiting import wait_for
 
 pytestmark = pytest.mark.cluster
 
 KEY, CANARY = "CANARY_TOKEN", "canary-5be0c2f7-value"
-ENV = "reverse-text"
+ENV, VOLUME = "reverse-text", "kept"
 NUM_STEPS = 8
 CREDIT = "1000"
 LOOK_S = 0.2
@@ -160,6 +162,38 @@ def test_a_stopped_run_has_no_pods_and_its_secret_is_nowhere(plane: Plane) -> No
     assert plane.logs(run_id, "--env", ENV)[: len(live_env)] == live_env
     nothing_is_left(plane, run_id, RunState.STOPPED)
     the_value_is_nowhere(plane)
+
+
+@pytest.mark.long
+def test_a_volume_keeps_the_checkpoints_of_a_run_that_is_torn_down(plane: Plane) -> None:
+    lab = plane.lab
+    lab.testbed.add_volume(SHARED)
+    made = plane.prime("volumes", "create", VOLUME, "--size", "1Gi", "--cluster", STACK)
+    assert made.code == 0, made.out + made.err
+    wait_for(lambda: volume_of(plane)["status"] == "RUNNING", timeout_s=120)
+    claim = volume_of(plane)["pvcName"]
+    toml = write_toml(plane, "kept.toml", small_demo(max_steps=4, interval=2))
+    run_id = dispatch(plane.prime, toml, "--gpu-type", GPU, "--volume", VOLUME)
+    plane.until(run_id, RunState.COMPLETED, timeout_s=END_S)
+    plane.until_torn_down(run_id)
+
+    folder = claim_folder(lab.testbed, lab.namespace, claim) / "runs" / run_id
+    pruned = lab.site.paddock("runs", "prune", "--older-than", "0h", "-o", "json")
+    assert "Orchestrator finished" in plane.logs(run_id)[-1]
+    assert {one.name for one in (folder / "checkpoints").iterdir()} >= {"step_2", "step_4"}
+    assert run_id not in pruned.out
+    kept = json.loads(plane.prime("train", "checkpoints", run_id, "-o", "json").out)
+    assert [one["step"] for one in kept["checkpoints"]] == [2, 4]
+    rows = json.loads(plane.prime("train", "metrics", run_id).out)["metrics"]
+    assert {row["step"] for row in rows if "reward/mean" in row} == {1, 2, 3, 4}
+    nothing_is_left(plane, run_id, RunState.COMPLETED)
+    assert volume_of(plane)["status"] == "RUNNING"
+
+
+def volume_of(plane: Plane) -> dict[str, Any]:
+    """Return the volume as the user sees it."""
+    (found,) = json.loads(plane.prime("volumes", "list", "-o", "json").out)
+    return found
 
 
 def nothing_is_left(plane: Plane, run_id: str, state: RunState) -> None:
