@@ -4,7 +4,7 @@ The API decides who may ask and in which shape; these decide and do. The store, 
 observation and billing implement them; nothing here knows HTTP, SQL or Pulumi.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -64,6 +64,10 @@ class Runs(Protocol):
 
     def events(self, run: StoredRun) -> Sequence[Event]:
         """Return what happened to a run, the oldest first."""
+        ...
+
+    def volume_names(self, runs: Iterable[StoredRun]) -> Mapping[str, str]:
+        """Return the users' names of the volumes of runs, by stack; one that is gone has none."""
         ...
 
     def num_by_state(self) -> Mapping[RunState, int]:

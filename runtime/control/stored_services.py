@@ -1,10 +1,11 @@
 """The services of the API that are the store itself: accounts, runs, and whether it answers."""
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
+from runtime.control.known_clusters import VOLUME_PREFIX
 from runtime.control.readings import Identity
-from runtime.control.store import events, keys, queue, run_lists, users
+from runtime.control.store import events, keys, queue, run_lists, users, volumes
 from runtime.control.store.run_lists import RunFilter, RunPage
 from runtime.control.store.store import Store
 from runtime.control.values import Event, StoredRun, User
@@ -65,6 +66,18 @@ class StoredRuns:
         """Return what happened to a run, the oldest first."""
         with self._store.read() as connection:
             return events.list_events(connection, run.run_id)
+
+    def volume_names(self, runs: Iterable[StoredRun]) -> Mapping[str, str]:
+        """Return the users' names of the volumes of runs, by stack; one that is gone has none."""
+        stacks = {str(stack) for run in runs if (stack := run.settings.get("volume"))}
+        if not stacks:
+            return {}
+        # a stack of another name is a person's own, and has no other name
+        ids = {one.removeprefix(VOLUME_PREFIX): one for one in stacks}
+        names = {one: one for one in stacks if not one.startswith(VOLUME_PREFIX)}
+        with self._store.read() as connection:
+            found = volumes.names_of(connection, ids)
+        return names | {ids[volume_id]: name for volume_id, name in found.items()}
 
     def num_by_state(self) -> Mapping[RunState, int]:
         """Return how many runs are in each state, over all users."""

@@ -23,7 +23,8 @@ def list_runs(
     wanted = _wanted(caller, team_id=params.team_id, is_mine=params.mine)
     offset = (params.page - 1) * params.limit
     found = services.runs.page(wanted, offset=offset, limit=params.limit)
-    return RunList.of(found, page=params.page, limit=params.limit)
+    names = services.runs.volume_names(found.runs)
+    return RunList.of(found, names, page=params.page, limit=params.limit)
 
 
 @router.get("/{run_id}")
@@ -65,4 +66,5 @@ def _wanted(caller: Caller, *, team_id: str | None, is_mine: bool) -> RunFilter:
 def _answer(run: StoredRun, services: Services) -> RunAnswer:
     notice = newest_notice(run, services.runs.events(run))
     num_ahead = services.runs.num_ahead(run)
-    return RunAnswer(run=RunView.of(run, num_ahead=num_ahead, notice=notice))
+    names = services.runs.volume_names([run])
+    return RunAnswer(run=RunView.of(run, names, num_ahead=num_ahead, notice=notice))

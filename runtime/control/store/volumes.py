@@ -1,5 +1,6 @@
 """Volumes that users made by the API: storage that outlives their runs."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from sqlalchemy import ColumnElement, Connection, select
@@ -66,6 +67,13 @@ def find_volume(connection: Connection, volume_id: str, *, locks: bool = False) 
         query = query.with_for_update()
     row = connection.execute(query).mappings().first()
     return Volume(**row) if row else None
+
+
+def names_of(connection: Connection, volume_ids: Iterable[str]) -> dict[str, str]:
+    """Return the names of volumes by id; one that is gone has none."""
+    query = select(volumes.c.volume_id, volumes.c.name)
+    rows = connection.execute(query.where(volumes.c.volume_id.in_(list(volume_ids))))
+    return {row.volume_id: row.name for row in rows}
 
 
 def list_volumes(

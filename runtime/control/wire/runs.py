@@ -1,5 +1,6 @@
 """A run on the wire, and lists of runs."""
 
+from collections.abc import Mapping
 from typing import Annotated
 
 from pydantic import BaseModel, ConfigDict, Field
@@ -83,10 +84,16 @@ class RunView(Answer):
     is_adopted: bool
 
     @classmethod
-    def of(cls, run: StoredRun, *, num_ahead: int | None = None, notice: str = "") -> "RunView":
+    def of(
+        cls,
+        run: StoredRun,
+        volume_names: Mapping[str, str],
+        *,
+        num_ahead: int | None = None,
+        notice: str = "",
+    ) -> "RunView":
         """Return the view of a run; `num_ahead` and `notice` where somebody looks at it alone."""
         facts = run_facts(run.config_text)
-        volume = run.settings.get(_VOLUME)
         reason = without_markup(run.reason)
         has_failed = run.state is RunState.FAILED
         return cls(
@@ -108,7 +115,7 @@ class RunView(Answer):
             learning_rate=facts.learning_rate,
             max_inflight_rollouts=facts.max_inflight,
             gpu_count=run.num_gpus,
-            volume_name=volume if isinstance(volume, str) else None,
+            volume_name=volume_names.get(str(run.settings.get(_VOLUME))),
             wandb_entity=facts.wandb_entity,
             wandb_project=facts.wandb_project,
             wandb_run_name=facts.wandb_name,
@@ -145,10 +152,12 @@ class RunList(SnakeAnswer):
     total_pages: int
 
     @classmethod
-    def of(cls, found: RunPage, *, page: int, limit: int) -> "RunList":
+    def of(
+        cls, found: RunPage, volume_names: Mapping[str, str], *, page: int, limit: int
+    ) -> "RunList":
         """Return the answer for a page that starts at 1."""
         return cls(
-            runs=tuple(RunView.of(run) for run in found.runs),
+            runs=tuple(RunView.of(run, volume_names) for run in found.runs),
             total=found.total,
             page=page,
             limit=limit,

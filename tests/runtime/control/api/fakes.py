@@ -4,9 +4,12 @@ import json
 from dataclasses import dataclass, field, replace
 
 from pydantic import JsonValue
+from sqlalchemy import Connection
 
 from runtime.admission import admission_problems
 from runtime.config import DispatchFlags, load_config
+from runtime.control.dispatch_rules import no_volume
+from runtime.control.dispatcher import volume_stack
 from runtime.control.requests import (
     CreateRun,
     CreateVolume,
@@ -48,6 +51,7 @@ class FakeDispatcher:
         if problems:
             raise RefusedError(problems)
         with self.store.write() as connection:
+            stack = _volume_stack(connection, user, request)
             if idempotency_key is not None:
                 key = idempotency.RequestKey(
                     user_id=user.user_id, key=idempotency_key, digest=request.digest
@@ -67,7 +71,7 @@ class FakeDispatcher:
                 config_text=loaded.text,
                 config_digest=loaded.digest,
                 plan_json=plan_to_json(plan),
-                settings={"volume": request.volume} if request.volume else {},
+                settings={"volume": stack} if stack is not None else {},
                 secret_names=tuple(sorted(request.secrets)),
                 gpu_type=request.gpu_type,
                 num_gpus=plan.num_gpus,
@@ -76,6 +80,17 @@ class FakeDispatcher:
                 reason="no cluster has 2 free GPUs",
             )
             return runs.insert_run(connection, new)
+
+
+def _volume_stack(connection: Connection, user: User, request: CreateRun) -> str | None:
+    """Return what a dispatcher stores of the volume that a request names."""
+    if request.volume is None:
+        return None
+    owner = {"user_id": user.user_id, "team_id": request.team_id}
+    volume = volumes.get_volume(connection, request.volume, **owner)
+    if volume is None:
+        raise no_volume(request.volume)
+    return volume_stack(volume)
 
 
 @dataclass(kw_only=True)

@@ -50,6 +50,8 @@ def test_the_client_gets_an_id_a_token_and_the_price(server: ApiServer, ada: Per
 def test_every_field_of_the_client_reaches_the_dispatcher(server: ApiServer, ada: Person) -> None:
     team = server.team("crew", ada.user)
     earlier = server.dispatch(ada.token)
+    shelf = {"name": "vol-a", "teamId": team.team_id}
+    assert server.ask("POST", "/training/volumes", ada.token, json=shelf)[0] == 201
     body = {
         "config": seed_config(),
         "name": "n",

@@ -144,6 +144,23 @@ def test_a_volume_is_made_listed_expanded_and_deleted(server: ApiServer, ada: Pe
     assert missing == (404, {"detail": "Volume not found"})
 
 
+def test_a_run_shows_the_name_that_its_user_gave_the_volume(server: ApiServer, ada: Person) -> None:
+    server.ask("POST", "/training/volumes", ada.token, json={"name": "vol-a"})
+    run_id = server.dispatch(ada.token, volume="vol-a")
+    without = server.dispatch(ada.token)
+
+    def shown() -> list[str | None]:
+        _, listed = server.ask("GET", "/rft/runs", ada.token)
+        _, one = server.ask("GET", f"/rft/runs/{run_id}", ada.token)
+        by_id = {run["id"]: run["volumeName"] for run in listed["runs"]}
+        return [by_id[run_id], one["run"]["volumeName"], by_id[without]]
+
+    assert str(server.stored(run_id).settings["volume"]).startswith("volume-")
+    assert shown() == ["vol-a", "vol-a", None]
+    server.ask("DELETE", "/training/volumes/vol-a", ada.token)
+    assert shown() == [None, None, None]
+
+
 def test_a_volume_name_is_a_dns_label(server: ApiServer, ada: Person) -> None:
     names = ["", "-a", "a-", "A", "a_b", "a" * 64, "a/b", "\u00e9"]
 
