@@ -8,6 +8,7 @@ or `nvidia-h200-141gb`. What the nodes offer together is in `runtime.kubernetes_
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from math import isfinite
 from typing import Any
 
 from runtime import gpus
@@ -62,7 +63,11 @@ def quantity(text: object) -> float:
     match = _QUANTITY.fullmatch(str(text))
     if match is None or match.group(2) not in _UNITS:
         return 0.0
-    return float(match.group(1)) * _UNITS[match.group(2)]
+    try:
+        number = float(match.group(1)) * _UNITS[match.group(2)]
+    except ValueError:  # 1.2.3
+        return 0.0
+    return number if isfinite(number) else 0.0
 
 
 def node_fact(node: Manifest) -> NodeFact:

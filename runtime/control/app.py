@@ -15,7 +15,7 @@ from runtime.control.auth import ApiState
 from runtime.control.body_limit import BodyLimit
 from runtime.control.dashboard import routes as dashboard
 from runtime.control.errors_http import API, add_error_handlers
-from runtime.control.rate_limit import DISPATCH_RATE, LOGS_RATE, Rate, RateLimit
+from runtime.control.rate_limit import DISPATCH_RATE, LOGS_RATE, NOTES_RATE, Rate, RateLimit
 from runtime.control.request_log import RequestLog, RequestMetrics
 from runtime.control.routes import (
     account,
@@ -45,6 +45,7 @@ class ApiLimits:
 
     dispatch: Rate = DISPATCH_RATE
     logs: Rate = LOGS_RATE
+    notes: Rate = NOTES_RATE
     max_body_bytes: int = MAX_BODY_BYTES
 
 
@@ -64,6 +65,7 @@ def create_app(services: Services, *, limits: ApiLimits = ApiLimits()) -> FastAP
         services=services,
         dispatch_limit=RateLimit(limits.dispatch),
         logs_limit=RateLimit(limits.logs),
+        notes_limit=RateLimit(limits.notes),
     )
     add_error_handlers(app)
     for module in (training, runs, logs, monitoring, catalog, volumes, account):

@@ -29,6 +29,7 @@ class ApiState:
     services: Services
     dispatch_limit: RateLimit
     logs_limit: RateLimit
+    notes_limit: RateLimit
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -123,3 +124,8 @@ def limit_dispatch(caller: CallerDep, state: StateDep) -> None:
 def limit_logs(caller: CallerDep, state: StateDep) -> None:
     """Count a look at logs. Raises RateLimitedError."""
     state.logs_limit.take(caller.user.user_id)
+
+
+def limit_notes(caller: CallerDep, state: StateDep) -> None:
+    """Count a change of a volume, or a note. Raises RateLimitedError."""
+    state.notes_limit.take(caller.user.user_id)

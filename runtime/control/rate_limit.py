@@ -30,6 +30,10 @@ LOGS_RATE = Rate(burst=60, per_second=4.0)
 """`prime train logs -f` asks every 5 s, so 20 of them at once stay below it."""
 
 
+NOTES_RATE = Rate(burst=30, per_second=0.1)
+"""For what a person does by hand: changes of volumes, and feedback, which is kept for ever."""
+
+
 class RateLimit:
     """Takes a request of a user, or refuses it and says when to come back."""
 

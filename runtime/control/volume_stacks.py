@@ -34,6 +34,9 @@ AGAIN_S = 30.0
 """How long an operation that failed is left alone before it is tried again."""
 
 _LEASE = "volumes"
+_MAX_SIZE = 2.0**63
+"""Kubernetes counts bytes in 64 bits."""
+
 _LOG = logging.getLogger(__name__)
 
 
@@ -216,7 +219,7 @@ def _owned(connection: Connection, user: User, name: str, team_id: str | None) -
 
 
 def _check_size(size: str) -> None:
-    if quantity(size) < 1:
+    if not 1 <= quantity(size) < _MAX_SIZE:
         raise _wrong("size", f"{size[:32]!r} is no size: for example 500Gi or 5Ti")
 
 

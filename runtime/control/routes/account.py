@@ -2,9 +2,9 @@
 
 from typing import Annotated
 
-from fastapi import APIRouter, Query
+from fastapi import APIRouter, Depends, Query
 
-from runtime.control.auth import CallerDep, ServicesDep
+from runtime.control.auth import CallerDep, ServicesDep, limit_notes
 from runtime.control.wire.account import FeedbackBody, UserAnswer
 from runtime.control.wire.model import Empty, Text
 
@@ -20,7 +20,7 @@ def whoami(
     return UserAnswer.of(caller.identity)
 
 
-@router.post("/feedback")
+@router.post("/feedback", dependencies=[Depends(limit_notes)])
 def feedback(body: FeedbackBody, caller: CallerDep, services: ServicesDep) -> Empty:
     """Keep a note for the operators."""
     services.feedback.add(caller.user, body.to_note())

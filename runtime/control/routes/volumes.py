@@ -4,7 +4,7 @@ from typing import Annotated
 
 from fastapi import APIRouter, Depends, Query, Response
 
-from runtime.control.auth import CallerDep, ServicesDep
+from runtime.control.auth import CallerDep, ServicesDep, limit_notes
 from runtime.control.wire.model import Text
 from runtime.control.wire.volumes import (
     CreateVolumeBody,
@@ -45,14 +45,14 @@ def list_volumes(caller: CallerDep, services: ServicesDep, team_id: TeamId = Non
     )
 
 
-@router.post("", status_code=201)
+@router.post("", status_code=201, dependencies=[Depends(limit_notes)])
 def create(body: CreateVolumeBody, caller: CallerDep, services: ServicesDep) -> VolumeView:
     """Make a volume."""
     request = body.to_request(caller.team_for(body.team_id))
     return VolumeView.of(services.volumes.create(caller.user, request), caller.user)
 
 
-@router.patch("/{name}")
+@router.patch("/{name}", dependencies=[Depends(limit_notes)])
 def expand(
     name: NameDep, body: ExpandVolumeBody, caller: CallerDep, services: ServicesDep
 ) -> VolumeView:

@@ -48,6 +48,8 @@ def node(
         ("5k", 5000),
         ("many", 0),
         ("3Xi", 0),
+        ("1e400", 0),
+        ("1.2.3", 0),
     ],
 )
 def test_a_quantity_is_read_as_kubernetes_writes_it(text: object, number: float) -> None:

@@ -20,9 +20,8 @@ with warnings.catch_warnings():
     from fastapi.testclient import TestClient
 
 API = "/api/v1"
-GENEROUS = ApiLimits(
-    dispatch=Rate(burst=100_000, per_second=1000), logs=Rate(burst=100_000, per_second=1000)
-)
+_MANY = Rate(burst=100_000, per_second=1000)
+GENEROUS = ApiLimits(dispatch=_MANY, logs=_MANY, notes=_MANY)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -2,8 +2,11 @@
 
 import pytest
 
+from runtime.control.app import ApiLimits
 from runtime.control.errors_http import RateLimitedError
 from runtime.control.rate_limit import Rate, RateLimit
+from runtime.control.store.store import Store
+from tests.runtime.control.api.server import serve
 
 
 def test_a_burst_is_taken_and_then_the_rate() -> None:
@@ -47,3 +50,19 @@ def test_a_bucket_never_holds_more_than_its_burst() -> None:
 
     with pytest.raises(RateLimitedError):
         limit.take("ada")
+
+
+def test_volumes_and_notes_are_limited_for_each_user(sqlite_store: Store) -> None:
+    server = serve(sqlite_store, ApiLimits(notes=Rate(burst=3, per_second=0.001)))
+    (_, ada), (_, bob) = server.user("ada"), server.user("bob")
+    note = {"message": "m"}
+
+    statuses = [
+        server.ask("POST", "/training/volumes", ada, json={"name": "v"})[0],
+        server.ask("PATCH", "/training/volumes/v", ada, json={"size": "2Ti"})[0],
+        *(server.ask("POST", "/feedback", ada, json=note)[0] for _ in range(2)),
+        server.ask("POST", "/training/volumes", ada, json={"name": "w"})[0],
+    ]
+
+    assert statuses == [201, 200, 200, 429, 429]
+    assert server.ask("POST", "/feedback", bob, json=note)[0] == 200
