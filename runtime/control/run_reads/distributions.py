@@ -13,6 +13,9 @@ from runtime.errors import Problem, RefusedError
 
 NUM_BINS = 20
 
+_LARGEST = 1e150
+"""Numbers above count as none: sums and products of what is left are finite."""
+
 REWARD = "reward"
 _ALIASES = {
     "rewards": REWARD,
@@ -90,8 +93,9 @@ def _staleness(row: Row, step: int) -> float | None:
 
 
 def _number(value: JsonValue) -> float | None:
-    is_number = isinstance(value, int | float) and not isinstance(value, bool)
-    return float(value) if is_number else None  # type: ignore[arg-type]  # is_number says so
+    if not isinstance(value, int | float) or isinstance(value, bool):
+        return None
+    return float(value) if abs(value) < _LARGEST else None  # a NaN and an infinity are none either
 
 
 _VALUES: dict[str, Callable[[Row, int], float | None]] = {

@@ -82,7 +82,7 @@ def _statuses(run: StoredRun, source: RunSource) -> Iterator[tuple[str, dict[str
         data = source.read(f"{folder}/{entry.name}", 0, _MAX_STATUS_BYTES)
         try:
             found = json.loads(data)
-        except ValueError:
+        except (ValueError, RecursionError):
             continue
         if isinstance(found, dict):
             yield entry.name.removesuffix(".json"), found

@@ -1,6 +1,5 @@
 """Rows of a run's metrics files, and the steps that it has come to."""
 
-import json
 import re
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
@@ -9,7 +8,7 @@ from pydantic import JsonValue
 
 from runtime.control.readings import Progress
 from runtime.control.requests import StepRange
-from runtime.control.run_reads.run_rollouts import steps_with_traces
+from runtime.control.run_reads.run_rollouts import read_row, steps_with_traces
 from runtime.control.run_source import Entry, RunSource, read_whole
 
 Row = Mapping[str, JsonValue]
@@ -18,6 +17,7 @@ _METRICS = re.compile(r"metrics(-\w+)?\.jsonl")
 """The orchestrator's file; in pods the trainer has its own beside it."""
 
 _MAX_BYTES = 64 << 20
+_LARGEST_TIME = 1e15
 _TAIL_BYTES = 256 << 10
 
 
@@ -57,11 +57,8 @@ def _rows(source: RunSource, path: str, max_bytes: int) -> Iterator[Row]:
     """Yield the whole rows at the end of a file; a torn or damaged one is left out."""
     data = read_whole(source, path, max_bytes=max_bytes) or b""
     for line in data[: data.rfind(b"\n") + 1].split(b"\n"):
-        try:
-            row = json.loads(line)
-        except ValueError:
-            continue
-        if isinstance(row, dict):
+        row = read_row(line)
+        if row is not None:
             yield row
 
 
@@ -76,4 +73,5 @@ def _is_in(row: Row, steps: StepRange) -> bool:
 
 def _time(row: Row) -> float:
     time = row.get("time")
-    return float(time) if isinstance(time, int | float) else 0.0
+    is_time = isinstance(time, int | float) and abs(time) < _LARGEST_TIME  # no NaN, no infinity
+    return float(time) if is_time else 0.0  # type: ignore[arg-type]  # is_time says so

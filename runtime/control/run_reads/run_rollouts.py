@@ -75,7 +75,7 @@ def read_samples(source: RunSource, step: int, *, offset: int, limit: int) -> Sa
         total += 1
         if not is_on_page or num_bytes > _MAX_PAGE_BYTES:
             continue
-        row = _row(line)
+        row = read_row(line)
         if row is not None:
             num_bytes += len(line)
             samples.append(_without_tokens(row))
@@ -91,7 +91,7 @@ def read_rows(source: RunSource, step: int) -> Iterator[Row]:
 
 def read_rows_of(source: RunSource, path: str) -> Iterator[Row]:
     """Yield the rollouts of a file, one at a time."""
-    yield from (row for line in _lines(source, path) if (row := _row(line)) is not None)
+    yield from (row for line in _lines(source, path) if (row := read_row(line)) is not None)
 
 
 def _lines(source: RunSource, path: str) -> Iterator[bytes]:
@@ -104,10 +104,11 @@ def _lines(source: RunSource, path: str) -> Iterator[bytes]:
         yield torn
 
 
-def _row(line: bytes) -> Row | None:
+def read_row(line: bytes) -> Row | None:
+    """Return a line of JSON as an object, None for one that is torn, none, or nested too deep."""
     try:
         found = json.loads(line)
-    except ValueError:
+    except (ValueError, RecursionError):
         return None
     return found if isinstance(found, dict) else None
 

@@ -7,6 +7,8 @@ from math import isfinite
 
 from pydantic import JsonValue
 
+_MAX_DEPTH = 64
+
 
 def without_markup(text: str) -> str:
     """Return a text whose square brackets are parentheses: `prime` reads them as markup."""
@@ -22,14 +24,19 @@ def sound(text: str) -> str:
     return text
 
 
-def sound_json(value: JsonValue) -> JsonValue:
-    """Return a JSON value whose texts are UTF-8, and whose NaN and infinities are null."""
+def sound_json(value: JsonValue, *, depth: int = _MAX_DEPTH) -> JsonValue:
+    """Return a JSON value whose texts are UTF-8, and whose NaN and infinities are null.
+
+    So is what lies deeper than `depth`, since nobody could write it as JSON again.
+    """
+    if depth == 0 and isinstance(value, dict | list | tuple):
+        return None
     if isinstance(value, str):
         return sound(value)
     if isinstance(value, float):
         return value if isfinite(value) else None
     if isinstance(value, dict):
-        return {sound(str(key)): sound_json(item) for key, item in value.items()}
+        return {sound(str(key)): sound_json(item, depth=depth - 1) for key, item in value.items()}
     if isinstance(value, list | tuple):
-        return [sound_json(item) for item in value]
+        return [sound_json(item, depth=depth - 1) for item in value]
     return value

@@ -1,5 +1,7 @@
 """Texts, facts and dates as they go over the wire."""
 
+import json
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -33,6 +35,19 @@ def test_what_json_cannot_say_becomes_null() -> None:
     rows: JsonValue = {"a": [float("nan"), float("-inf"), 1.5], "b": {"c\ud800": "x"}}
 
     assert sound_json(rows) == {"a": [None, None, 1.5], "b": {"c\ufffd": "x"}}
+
+
+def test_what_lies_too_deep_to_be_written_becomes_null() -> None:
+    deep: JsonValue = 1
+    for _ in range(900):
+        deep = [deep]
+
+    found = sound_json({"near": [[1]], "far": deep})
+
+    assert isinstance(found, dict)
+    assert found["near"] == [[1]]
+    assert 50 < json.dumps(found).count("[") < 100
+    assert "null" in json.dumps(found)
 
 
 def test_facts_know_the_hosted_and_the_native_spelling() -> None:
