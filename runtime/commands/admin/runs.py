@@ -5,6 +5,7 @@ import re
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from math import isfinite
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -62,7 +63,12 @@ def parse_age(text: str) -> timedelta:
     match = _AGE.fullmatch(text.strip())
     if match is None:
         raise _wrong("older-than", text, "12h, 30d, 8w")
-    return timedelta(hours=int(match[1]) * _HOURS[match[2]])
+    try:
+        age = timedelta(hours=int(match[1]) * _HOURS[match[2]])
+        datetime.now(UTC) - age
+    except (OverflowError, ValueError):  # no date is that old, or more digits than int() takes
+        raise _wrong("older-than", text, "12h, 30d, 8w") from None
+    return age
 
 
 def parse_size(text: str) -> int:
@@ -72,7 +78,10 @@ def parse_size(text: str) -> int:
         raise _wrong("max-size", text, "500Gi, 2T, or bytes")
     unit = match[2] or ""
     base = 1024 if unit.endswith("i") else 1000
-    return int(float(match[1]) * base ** ("KMGT".index(unit[0]) + 1 if unit else 0))
+    size = float(match[1]) * base ** ("KMGT".index(unit[0]) + 1 if unit else 0)
+    if not isfinite(size):
+        raise _wrong("max-size", text, "500Gi, 2T, or bytes")
+    return int(size)
 
 
 def _limits(older_than: str | None, max_size: str | None) -> "PruneLimits":
@@ -195,5 +204,5 @@ def _show(
 
 
 def _wrong(option: str, text: str, fix: str) -> SettingsError:
-    problem = Problem(loc=(f"--{option}",), message=f"{text!r} is not understood", fix=fix)
+    problem = Problem(loc=(f"--{option}",), message=f"{text[:32]!r} is not understood", fix=fix)
     return SettingsError([problem], source="runs prune")

@@ -2,7 +2,7 @@
 
 import secrets
 from dataclasses import asdict
-from decimal import Decimal, InvalidOperation
+from decimal import Decimal
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -104,7 +104,7 @@ def read_usd(text: str, *, source: str = "wallet credit") -> int:
     try:
         amount = Decimal(text) * MICROUSD_PER_USD
         is_exact = amount.is_finite() and amount == amount.to_integral_value()
-    except InvalidOperation:
+    except ArithmeticError:  # no number, or too large for a Decimal
         amount, is_exact = Decimal(0), False
     if not is_exact or amount == 0 or abs(amount) >= 2**62:
         problem = Problem(message=f"{text!r} is no amount of dollars", fix="e.g. 250 or 99.50")

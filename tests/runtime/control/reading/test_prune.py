@@ -172,6 +172,8 @@ def test_a_size_is_read(text: str, expected: int) -> None:
 
 def test_an_age_is_read_and_what_is_none_is_refused() -> None:
     assert (parse_age("12h"), parse_age("8w")) == (timedelta(hours=12), timedelta(weeks=8))
-    for parse, text in ((parse_age, "30"), (parse_size, "lots")):
+    ages = ["30", "99999999999999w", f"{'9' * 5000}h", "200000w"]
+    wrong = [*((parse_age, one) for one in ages), (parse_size, "lots"), (parse_size, "9" * 400)]
+    for parse, text in wrong:
         with pytest.raises(SettingsError):
             parse(text)
