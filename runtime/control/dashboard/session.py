@@ -54,7 +54,8 @@ class Viewer:
 
     def check_csrf(self, path: str, form: Mapping[str, str]) -> None:
         """Raise ForbiddenError for a form that this viewer was not given."""
-        if not hmac.compare_digest(self.csrf_token(path), form.get(CSRF_FIELD, "")):
+        sent = form.get(CSRF_FIELD, "").encode(errors="replace")  # as texts only ASCII compares
+        if not hmac.compare_digest(self.csrf_token(path).encode(), sent):
             raise ForbiddenError("this form is out of date: load the page again")
 
 

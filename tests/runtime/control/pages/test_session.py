@@ -75,6 +75,11 @@ def test_signing_out_removes_the_cookie(browser: Browser) -> None:
     assert browser.get(HOME).status_code == 303
 
 
+def test_a_token_that_is_not_ascii_is_refused(browser: Browser) -> None:
+    for odd in ("caf\u00e9", "\x00", "\u65e5" * 64):
+        assert browser.post(f"{HOME}/sign-out", csrf=odd).status_code == 403
+
+
 def test_a_stop_needs_the_token_of_its_form(
     server: ApiServer, ada: Person, browser: Browser
 ) -> None:
