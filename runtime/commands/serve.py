@@ -16,6 +16,8 @@ from runtime.commands.session import find_project, say
 
 _HOST = "127.0.0.1"
 _PORT = 8899
+REQUEST_LOGGER = "paddock.api"
+"""Name of the request log, whose lines are JSON already; its module is one of the server's."""
 
 WorkersOption = Annotated[
     int, typer.Option(min=1, max=64, help="operations of the engine at a time")
@@ -57,14 +59,19 @@ def serve(
 def write_log_as_json() -> None:
     """Write every log line as one JSON object on stderr."""
     handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(_JsonLines())
+    handler.setFormatter(json_lines())
     logging.basicConfig(level=logging.INFO, handlers=[handler], force=True)
     for name in ("alembic", "httpx", "uvicorn.error"):
         logging.getLogger(name).setLevel(logging.WARNING)
 
 
+def json_lines() -> logging.Formatter:
+    """Return the formatter of the server's log."""
+    return _JsonLines()
+
+
 class _JsonLines(logging.Formatter):
-    """One line of JSON a record; a message that is an object itself is merged into it."""
+    """One line of JSON a record; the request log's message is an object, and merged into it."""
 
     def format(self, record: logging.LogRecord) -> str:
         time = datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds")
@@ -74,7 +81,7 @@ class _JsonLines(logging.Formatter):
             "logger": record.name,
         }
         message = record.getMessage()
-        if message.startswith("{"):
+        if record.name == REQUEST_LOGGER and message.startswith("{"):
             line |= json.loads(message)
         else:
             line["message"] = message
