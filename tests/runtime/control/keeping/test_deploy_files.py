@@ -14,6 +14,7 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 from runtime.cli import app
+from runtime.cluster_settings import LocalClusterSettings
 from runtime.control.app import DEFAULT_PORT, MAX_BODY_BYTES
 
 ROOT = Path(__file__).resolve().parents[4]
@@ -117,6 +118,10 @@ def test_the_unit_ends_the_server_alone() -> None:
     assert settings["ExecStart"].endswith(f"paddock serve --host 127.0.0.1 --port {DEFAULT_PORT}")
     assert settings["StateDirectoryMode"] == "0700"
     assert "PrivateTmp" not in settings
+    # all else is read-only: where a local cluster keeps its runs unless it is told otherwise
+    assert settings["ProtectSystem"] == "strict"
+    runs = LocalClusterSettings.model_fields["runs_path"].default
+    assert settings["ReadWritePaths"] == f"-{settings['WorkingDirectory']}/{runs}"
 
 
 @pytest.mark.parametrize("text", [DOCUMENT, IMAGE, UNIT])
