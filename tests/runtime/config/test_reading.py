@@ -2,7 +2,7 @@
 
 import hashlib
 from pathlib import Path
-from time import monotonic
+from time import process_time
 
 import pytest
 
@@ -37,14 +37,14 @@ from tests.runtime.config.examples import MINIMAL, refusal
     ids=lambda value: repr(value[:24]),
 )
 def test_what_is_no_toml_is_one_problem_with_its_place(data: str | bytes, wanted: str):
-    started = monotonic()
+    started = process_time()
 
     error = refusal(data)
 
     assert error is not None
     assert len(error.problems) == 1
     assert wanted in str(error)
-    assert monotonic() - started < 1
+    assert process_time() - started < 1
 
 
 @pytest.mark.parametrize(
@@ -63,13 +63,13 @@ def test_what_is_no_toml_is_one_problem_with_its_place(data: str | bytes, wanted
     ids=lambda text: repr(text[:40]),
 )
 def test_a_file_made_to_hurt_is_answered_quickly_and_briefly(text: str):
-    started = monotonic()
+    started = process_time()
 
     error = refusal(text)
 
     assert error is not None
     assert len(error.problems) <= 101
-    assert monotonic() - started < 5  # on a busy machine; about 0.3 s on a quiet one
+    assert process_time() - started < 5  # about 0.3 s on a quiet machine
 
 
 def test_a_file_is_read_as_it_is(tmp_path: Path):
