@@ -99,7 +99,10 @@ def resume(
     server: ServerOption = None,
     output: OutputOption = Output.TEXT,
 ) -> None:
-    """Go on from the last checkpoint of a run that is paused or over, as its next attempt."""
+    """Go on from the last checkpoint of a PAUSED run, as its next attempt.
+
+    From one that is over a new run starts: `paddock train FILE --resume-from RUN`.
+    """
     env = read_secrets(env_vars or [], env_files or [])
     with connected(server) as api:
         from runtime.client import dispatches

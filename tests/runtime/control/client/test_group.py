@@ -56,6 +56,14 @@ def test_help_names_the_commands_and_no_words_are_help(paddock: Paddock) -> None
     assert nothing.code == 2
 
 
+def test_resume_promises_no_more_than_the_server_does(paddock: Paddock) -> None:
+    said = " ".join(paddock("train", "resume", "--help").out.split())
+
+    assert "of a PAUSED run" in said
+    assert "or over" not in said
+    assert "--resume-from RUN" in said
+
+
 def test_options_may_stand_before_the_file(paddock: Paddock) -> None:
     before = paddock("train", "--image-tag", "v1", "none.toml")
     named = paddock("train", "run", "none.toml")
