@@ -101,3 +101,8 @@ def run_labels(run_id: str, attempt: int, component: str) -> dict[str, str]:
 def cluster_labels(cluster: str) -> dict[str, str]:
     """Return the labels of what a cluster stack makes: it belongs to no run."""
     return {LABEL_MANAGED_BY: PROJECT, LABEL_CLUSTER: slug(cluster)}
+
+
+def volume_labels(cluster: str, volume: str) -> dict[str, str]:
+    """Return the labels of the claim that a volume stack makes."""
+    return {**cluster_labels(cluster), LABEL_VOLUME: slug(volume)}

@@ -86,7 +86,10 @@ class Volume(Resource, module="paddock/k8s", name="Volume"):
 
 
 def ensure_claim(api: "KubernetesApi", props: Mapping[str, Any]) -> bool:
-    """Make a claim unless it is there; tell whether it was. `mustExist` never makes one."""
+    """Make a claim unless it is there; tell whether it was another's. `mustExist` makes none.
+
+    One with our labels is what an `up` made that was cut off before the engine knew of it.
+    """
     from runtime.errors import NotFoundError, StackError
 
     name, where = props["claim"], f"namespace {props['namespace']}"
@@ -95,11 +98,17 @@ def ensure_claim(api: "KubernetesApi", props: Mapping[str, Any]) -> bool:
         held = ", ".join(found["metadata"].get("finalizers") or ()) or "nothing"
         raise StackError(f"claim {name} in {where} is being deleted, held by {held}: wait for it")
     if found is not None:
-        return True
+        return bool(props["mustExist"]) or not is_own(found, props)
     if props["mustExist"]:
         raise NotFoundError(f"{where} has no claim {name}: make it, or unset the setting")
     api.create(KIND, claim_manifest(props))
     return False
+
+
+def is_own(found: Mapping[str, Any], props: Mapping[str, Any]) -> bool:  # Any: as the API has it
+    """Tell whether an object has all labels that its stack gives to what it makes."""
+    labels = found["metadata"].get("labels") or {}
+    return all(labels.get(key) == value for key, value in props["labels"].items())
 
 
 def claim_manifest(props: Mapping[str, Any]) -> dict[str, Any]:  # Any: a Kubernetes object

@@ -9,6 +9,7 @@ from typing import Any
 import pulumi
 from pulumi.dynamic import CreateResult, DiffResult, ReadResult, Resource
 
+from infra.k8s.claim import is_own
 from infra.k8s.connected import open_api
 from infra.provider_errors import Provider
 
@@ -19,12 +20,16 @@ class FilesTokenProvider(Provider):
     """The provider of FilesToken."""
 
     def create(self, props: Props) -> CreateResult:
-        """Make the Secret with a fresh token; one that is there keeps its token."""
+        """Make the Secret with a fresh token; one that is there keeps its token.
+
+        One with our labels is what an `up` made that was cut off: no adopted one.
+        """
         import secrets
 
         with open_api(props) as api:
-            adopted = api.get("Secret", props["secret"]) is not None
-            if not adopted:
+            found = api.get("Secret", props["secret"])
+            adopted = found is not None and not is_own(found, props)
+            if found is None:
                 api.create("Secret", _manifest(props, secrets.token_urlsafe(32)))
         return CreateResult(props["secret"], outs={**props, "adopted": adopted})
 

@@ -13,18 +13,28 @@ from infra.provider_errors import Provider
 
 Props = dict[str, Any]  # Any: property values as the engine hands them over
 
+MARK = ".paddock-volume"
+"""In a folder that paddock made: the name of the stack whose volume it is."""
+
 
 class LocalVolumeProvider(Provider):
     """The provider of LocalVolume."""
 
     def create(self, props: Props) -> CreateResult:
-        """Make the folder, or adopt the one that is there."""
+        """Make the folder, or adopt the one that is there.
+
+        One with our mark is what an `up` made that was cut off before the engine knew of it.
+        """
         from pathlib import Path
 
         from runtime.artifacts import runs_folder
 
-        path = Path(props["path"])
-        adopted = path.exists()
+        path, mark = Path(props["path"]), Path(props["path"]) / MARK
+        name = str(props.get("volume", ""))
+        if not path.exists():
+            path.mkdir(parents=True)
+            mark.write_text(name)
+        adopted = not mark.exists() or mark.read_text() != name
         runs_folder(path).mkdir(parents=True, exist_ok=True)
         return CreateResult(props["path"], outs={**props, "adopted": adopted})
 

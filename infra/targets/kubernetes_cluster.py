@@ -60,7 +60,7 @@ def declare_volume(
     inputs = {
         "context": connection.context,
         "namespace": connection.namespace,
-        "labels": naming.cluster_labels(profile.name),
+        "labels": naming.volume_labels(profile.name, settings.stack),
         "claim": claim,
         "size": body.size,
         "storageClass": body.storage_class or offer.storage_class,

@@ -54,7 +54,7 @@ def declare_volume(
 ) -> Outputs:
     """Declare a folder that outlives runs; protected."""
     path = str((settings.root / (body.path or f"volumes/{settings.stack}")).resolve())
-    inputs = {"path": path, "cluster": profile.name}
+    inputs = {"path": path, "cluster": profile.name, "volume": settings.stack}
     volume = LocalVolume(settings.stack, inputs, pulumi.ResourceOptions(protect=True))
     return {"path": volume.id, "cluster": profile.name}
 

@@ -26,6 +26,17 @@ def test_an_adopted_folder_stays(tmp_path: Path) -> None:
     assert tmp_path.is_dir()
 
 
+def test_an_up_that_is_repeated_takes_its_own_folder_for_its_own(tmp_path: Path) -> None:
+    props = {"path": str(tmp_path / "shelf"), "volume": "shelf"}
+
+    LocalVolumeProvider().create(props)  # and the engine was killed before it wrote that down
+    made = LocalVolumeProvider().create(props)
+    others = LocalVolumeProvider().create({**props, "volume": "other"})
+
+    assert (made.outs or {})["adopted"] is False
+    assert (others.outs or {})["adopted"] is True
+
+
 def test_a_volume_that_cannot_be_removed_is_not_said_to_be_deleted(tmp_path: Path) -> None:
     path = tmp_path / "shelf"
     path.symlink_to(tmp_path, target_is_directory=True)

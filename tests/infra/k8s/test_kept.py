@@ -93,6 +93,19 @@ def test_a_claim_that_is_there_is_adopted_and_both_kinds_stay(fake: FakeApi) -> 
     assert fake.count("DELETE") == 0
 
 
+def test_an_up_that_is_repeated_takes_its_own_claim_for_its_own(fake: FakeApi) -> None:
+    for provider in (KeptClaimProvider(), VolumeProvider()):
+        provider.create(claim())  # and the engine was killed before it wrote that down
+        made = provider.create(claim()).outs or {}
+        assert made["adopted"] is False
+
+    assert KeptClaimProvider().diff("runs", made, claim(size="2Ti")).changes
+    assert (VolumeProvider().create(claim(mustExist=True)).outs or {})["adopted"] is True
+    assert (VolumeProvider().create(claim(labels={"a": "c"})).outs or {})["adopted"] is True
+    VolumeProvider().delete("runs", made)
+    assert CLAIM_PATH not in fake.objects
+
+
 def test_a_claim_of_a_cluster_stack_stays_although_the_stack_made_it(fake: FakeApi) -> None:
     provider = KeptClaimProvider()
 
@@ -162,10 +175,12 @@ def test_a_token_is_drawn_once_and_is_no_property(fake: FakeApi) -> None:
     first = provider.create(dict(TOKEN))
     token = fake.objects[TOKEN_PATH]["stringData"]["token"]
     second = provider.create(dict(TOKEN))
+    others = provider.create({**TOKEN, "labels": {"a": "c"}})
 
     assert len(base64.urlsafe_b64decode(f"{token}==")) >= 32
     assert fake.objects[TOKEN_PATH]["stringData"]["token"] == token
-    assert ((first.outs or {})["adopted"], (second.outs or {})["adopted"]) == (False, True)
+    adopted = [(one.outs or {})["adopted"] for one in (first, second, others)]
+    assert adopted == [False, False, True]
     assert token not in str([first.outs, second.outs])
 
 
