@@ -4,7 +4,6 @@ A part that cannot be read (a cluster that does not answer) says so in its place
 """
 
 import itertools
-import json
 import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -16,6 +15,7 @@ from runtime.control.dashboard.curve import Curve, reward_curve
 from runtime.control.dashboard.wording import log_lines, span
 from runtime.control.errors_http import detail_of
 from runtime.control.notices import newest_notice
+from runtime.control.planned_price import planned_usd_per_hour
 from runtime.control.readings import Component, Progress, Usage
 from runtime.control.requests import LogQuery, StepRange
 from runtime.control.values import MICROUSD_PER_USD, Event, StoredRun
@@ -132,12 +132,8 @@ def _history(run: StoredRun, events: Sequence[Event], now: datetime) -> tuple[Mo
 
 def _price(run: StoredRun) -> int | None:
     """Return the price of an hour as it was planned, in micro-dollars."""
-    try:
-        plan = json.loads(run.plan_json or "{}")
-    except ValueError:
-        return None
-    price = plan.get("price_usd_per_hour") if isinstance(plan, dict) else None
-    return round(price * MICROUSD_PER_USD) if isinstance(price, int | float) else None
+    price = planned_usd_per_hour(run)
+    return round(price * MICROUSD_PER_USD) if price is not None else None
 
 
 def queue_words(num_ahead: int | None) -> str:

@@ -1,11 +1,11 @@
 """Dispatch, pause and resume on the wire."""
 
-import json
 from collections.abc import Sequence
 from typing import Annotated
 
 from pydantic import AfterValidator, Field, JsonValue, SecretStr
 
+from runtime.control.planned_price import planned_usd_per_hour
 from runtime.control.requests import CreateRun, ResumeRun
 from runtime.control.values import StoredRun
 from runtime.control.wire.config_text import config_text
@@ -130,7 +130,7 @@ class DispatchedRun(Answer):
     @classmethod
     def of(cls, run: StoredRun, notices: Sequence[str] = ()) -> "DispatchedRun":
         """Return the answer; the client prints a price only where `onDemand` is set."""
-        price = _price_usd_per_hour(run)
+        price = planned_usd_per_hour(run)
         return cls(
             run_id=run.run_id,
             gpu_type=run.gpu_type,
@@ -155,9 +155,3 @@ def check_mode(mode: str | None) -> None:
 
 def _not_served(what: str, fix: str) -> RefusedError:
     return RefusedError([Problem(message=f"{what}: not served here", fix=fix, code="not_served")])
-
-
-def _price_usd_per_hour(run: StoredRun) -> float | None:
-    plan = json.loads(run.plan_json or "{}")
-    price = plan.get("price_usd_per_hour") if isinstance(plan, dict) else None
-    return price if isinstance(price, int | float) else None

@@ -136,8 +136,9 @@ class FakeIntents:
         return run
 
     def _set(self, run: StoredRun, **changes: object) -> StoredRun:
+        key = run.run_id, run.version
         with self.store.write() as connection:
-            changed = runs.compare_and_set(connection, run.run_id, run.version, **changes)
+            changed = runs.compare_and_set(connection, *key, fence=None, **changes)
         assert changed is not None
         return changed
 
