@@ -69,6 +69,15 @@ def test_the_image_has_the_engine_that_the_project_pins(argument: str, package: 
     assert f"ARG {argument}={pinned(package)}\n" in IMAGE
 
 
+def test_the_image_installs_nothing_of_an_open_version() -> None:
+    installs = re.findall(r"\bpip install (?:--?\S+(?: \.venv)? )*(\S+)", IMAGE)
+    (uv,) = re.findall(r"^ARG UV=(\d+\.\d+\.\d+)$", IMAGE, re.MULTILINE)
+
+    # the other two are the lock, by hash, and the checkout itself
+    assert installs == ["uv==${UV}", "/tmp/server.lock", "."]
+    assert uv
+
+
 def test_the_image_copies_what_there_is_and_ignores_the_rest() -> None:
     copied = re.findall(r"^COPY (?!--from)(.+) \S+$", IMAGE, re.MULTILINE)
     names = {name for line in copied for name in line.split()}
