@@ -45,3 +45,10 @@ def test_a_negative_number_of_lines_is_refused_by_its_option() -> None:
 
     assert result.exit_code == 2
     assert isinstance(result.exception, SystemExit)  # of the option's parser, before any run
+
+
+def test_logs_refuses_a_tail_under_zero() -> None:
+    asked = CliRunner().invoke(cli.app, ["logs", "run-1", "--tail", "-1"])
+
+    assert asked.exit_code == 2
+    assert "--tail" in asked.output
