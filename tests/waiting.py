@@ -2,10 +2,12 @@
 
 import contextlib
 import os
+import subprocess
+import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from runtime.processes import ProcessId
 
@@ -20,6 +22,21 @@ def wait_for(condition: Callable[[], T], *, timeout_s: float = 60.0) -> T:
             return found
         time.sleep(0.02)
     raise AssertionError(f"not within {timeout_s} s: {condition}")
+
+
+@contextlib.contextmanager
+def killed_after(
+    process: "subprocess.Popen[Any]",  # Any: of text or of bytes
+    timeout_s: float = 120.0,
+) -> Iterator[None]:
+    """Kill a process at the deadline, so that no read of what it says is without one."""
+    timer = threading.Timer(timeout_s, process.kill)
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
+        timer.join()
 
 
 def zombies() -> list[ProcessId]:

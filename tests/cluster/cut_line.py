@@ -21,6 +21,8 @@ class CutLine:
         self._listener: socket.socket | None = None
         self._ends: list[socket.socket] = []
         self._lock = threading.Lock()
+        self._is_refusing = False
+        self.num_refused = 0
         self.mend()
 
     @property
@@ -30,6 +32,9 @@ class CutLine:
 
     def mend(self) -> None:
         """Take connections again, on the same port."""
+        self._is_refusing = False
+        if self._listener is not None:
+            return
         listener = socket.create_server(("127.0.0.1", self._port))
         self._port = listener.getsockname()[1]
         self._listener = listener
@@ -42,6 +47,14 @@ class CutLine:
             with contextlib.suppress(OSError):
                 listener.shutdown(socket.SHUT_RDWR)  # wakes the thread that accepts
             listener.close()
+        self._end_all()
+
+    def refuse(self) -> None:
+        """End every connection, and each new one at once; `num_refused` counts the new ones."""
+        self._is_refusing = True
+        self._end_all()
+
+    def _end_all(self) -> None:
         with self._lock:
             ends, self._ends = self._ends, []
         for end in ends:
@@ -53,6 +66,10 @@ class CutLine:
                 near, _ = listener.accept()
             except OSError:
                 return
+            if self._is_refusing:
+                self.num_refused += 1
+                _close(near)
+                continue
             try:
                 far = socket.create_connection(self._target, timeout=10)
             except OSError:

@@ -37,7 +37,7 @@ def kueue(testbed: Testbed) -> Iterator[bool]:
     testbed.kubectl("wait", "--for=condition=Established", "--timeout=60s", *names)
     yield True
     for file in FILES:
-        testbed.kubectl("delete", "--wait=false", "--filename", str(file))
+        testbed.kubectl("delete", "--ignore-not-found", "--filename", str(file))
 
 
 def test_the_api_takes_every_object_strictly(

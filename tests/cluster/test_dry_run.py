@@ -68,7 +68,7 @@ def served(cluster: Cluster, api: KubernetesApi) -> Iterator[frozenset[str]]:
     wait_for(lambda: all(api.serves(VERSIONS[kind], kind) for kind in kinds))
     yield frozenset(kinds)
     for file in files:
-        cluster.kubectl("delete", "--wait=false", "--filename", file)
+        cluster.kubectl("delete", "--ignore-not-found", "--filename", file)
 
 
 def clusters(api: KubernetesApi, namespace: str) -> dict[str, ClusterProfile]:

@@ -45,7 +45,7 @@ def observed(cluster: Cluster) -> Iterator[Observed]:
         yield made
     cluster.delete_namespace(name)
     if not is_there:
-        cluster.kubectl("delete", "--wait=false", "--filename", str(CRD))
+        cluster.kubectl("delete", "--ignore-not-found", "--filename", str(CRD))
 
 
 def queue(observed: Observed, run_id: str) -> ObservedRun:

@@ -9,7 +9,7 @@ import pytest
 from runtime.states import RunState
 from tests.cluster.run_files import endless_demo
 from tests.cluster.runs import Runs
-from tests.waiting import wait_for
+from tests.waiting import killed_after, wait_for
 
 pytestmark = pytest.mark.cluster
 
@@ -64,7 +64,8 @@ def a_deleted_pod_ends_its_run_alone(runs: Runs, run_id: str, *, survivor: str) 
         said = waiting.stderr
         assert said is not None
         # one that looks only later sees no pod, and a Job that failed
-        wait_for(lambda: "RUNNING" in said.readline())
+        with killed_after(waiting):
+            wait_for(lambda: "RUNNING" in said.readline())
         runs.api.delete("Pod", name)
         out, err = waiting.communicate(timeout=300)
 

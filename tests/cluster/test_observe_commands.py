@@ -14,7 +14,7 @@ import yaml
 from runtime.states import RunState
 from tests.cluster.observed_runs import Observed, observe, says
 from tests.testbed.cluster import Cluster
-from tests.waiting import wait_for
+from tests.waiting import killed_after, wait_for
 
 pytestmark = pytest.mark.cluster
 PADDOCK = str(Path(sys.executable).with_name("paddock"))
@@ -64,6 +64,16 @@ def paddock(observed: Observed, project: Path, *argv: str) -> "subprocess.Comple
     )
 
 
+def started(observed: Observed, project: Path, *argv: str) -> "subprocess.Popen[str]":
+    return subprocess.Popen(
+        [PADDOCK, *argv],
+        cwd=project,
+        env=environment(observed, project),
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
 def test_wait_follows_a_run_that_fails_and_shows_its_last_words(observed: Observed, project: Path):
     run = observed.start("known", trainer=f"import time; time.sleep(3); {says('failed', code=2)}")
 
@@ -107,13 +117,7 @@ def test_an_unknown_run_and_an_unknown_component_are_named(observed: Observed, p
 def test_ctrl_c_ends_the_waiting_and_not_the_run(observed: Observed, project: Path):
     run = observed.start("goes-on")
     run.wait(RunState.RUNNING)
-    with subprocess.Popen(
-        [PADDOCK, "wait", "goes-on"],
-        cwd=project,
-        env=environment(observed, project),
-        stderr=subprocess.PIPE,
-        text=True,
-    ) as process:
+    with started(observed, project, "wait", "goes-on") as process, killed_after(process):
         stderr = process.stderr
         assert stderr is not None
         wait_for(lambda: "RUNNING" in stderr.readline())
@@ -142,13 +146,8 @@ def test_reconcile_looks_once_and_ends(observed: Observed, project: Path):
 
 
 def test_reconcile_observes_until_it_is_ended(observed: Observed, project: Path):
-    with subprocess.Popen(
-        [PADDOCK, "reconcile", "--cluster", "lab"],
-        cwd=project,
-        env=environment(observed, project),
-        stderr=subprocess.PIPE,
-        text=True,
-    ) as process:
+    argv = ("reconcile", "--cluster", "lab")
+    with started(observed, project, *argv) as process, killed_after(process):
         stderr = process.stderr
         assert stderr is not None
         assert "observing the runs of namespace" in stderr.readline()

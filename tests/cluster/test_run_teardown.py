@@ -18,7 +18,7 @@ from tests.waiting import wait_for
 
 pytestmark = pytest.mark.cluster
 
-OUTAGE_S = 15
+OUTAGE_S = 5
 
 Line = tuple[CutLine, dict[str, Any]]
 """A line, and variables by which commands go through it."""
@@ -37,8 +37,9 @@ def test_destroy_rides_out_an_outage(site: ClusterSite, line: Line) -> None:
     site.new_run(run_id)
     site.pulumi("up", "-s", run_id, **environment)
 
-    cut.cut()
+    cut.refuse()
     engine = site.start("pulumi", "destroy", "--yes", "-s", run_id, **environment)
+    wait_for(lambda: cut.num_refused > 1 or engine.poll() is not None, timeout_s=COMMAND_LIMIT_S)
     with pytest.raises(AssertionError):  # it goes on as long as nobody answers
         wait_for(lambda: engine.poll() is not None, timeout_s=OUTAGE_S)
     assert site.owned(run_id) != {}

@@ -1,6 +1,7 @@
 """The testbed is what the tests take it for: real pods, real names, real failures."""
 
 import json
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -242,20 +243,25 @@ def job_manifest(namespace: str, *, group: str, annotations: dict[str, str]) -> 
     }
 
 
-def test_kwok_nodes_run_a_job_to_its_end(testbed: Testbed, namespace: str) -> None:
+@pytest.fixture
+def kwok_nodes(testbed: Testbed, namespace: str) -> Iterator[list[str]]:
+    """Yield two nodes of kwok with the namespace's label; they go whatever the test's end."""
     names = testbed.add_kwok_nodes(2, labels={"group": namespace})
+    yield names
+    testbed.remove_kwok_nodes(names)
+
+
+def test_a_job_on_kwok_nodes_ends(testbed: Testbed, namespace: str, kwok_nodes: list[str]) -> None:
     testbed.apply(job_manifest(namespace, group=namespace, annotations={}))
 
     waiting = ("--for=condition=Complete", "--timeout=180s", "--namespace", namespace)
     testbed.kubectl("wait", *waiting, "job/job", timeout_s=200)
     pods = testbed.get("pods", "--namespace", namespace)["items"]
-    testbed.remove_kwok_nodes(names)
 
-    assert {pod["spec"]["nodeName"] for pod in pods} == set(names)
+    assert {pod["spec"]["nodeName"] for pod in pods} == set(kwok_nodes)
 
 
-def test_a_silent_kwok_node_is_lost_with_its_pods(testbed: Testbed, namespace: str) -> None:
-    names = testbed.add_kwok_nodes(2, labels={"group": namespace})
+def test_a_silent_node_is_lost(testbed: Testbed, namespace: str, kwok_nodes: list[str]) -> None:
     testbed.apply(job_manifest(namespace, group=namespace, annotations=KEEP_RUNNING))
 
     def pods_by_node() -> dict[str, str]:
@@ -266,10 +272,10 @@ def test_a_silent_kwok_node_is_lost_with_its_pods(testbed: Testbed, namespace: s
         lambda: found if len(found := pods_by_node()) == 2 else None, timeout_s=LIMIT_S
     )
     assert running is not None
-    testbed.lose_node(names[0])
+    testbed.lose_node(kwok_nodes[0])
     waiting = ("--for=condition=Ready=Unknown", f"--timeout={3 * NODE_GRACE_S}s")
-    testbed.kubectl("wait", *waiting, f"node/{names[0]}", timeout_s=4 * NODE_GRACE_S)
-    target = ("pod", running[names[0]], "--namespace", namespace, "--ignore-not-found")
+    testbed.kubectl("wait", *waiting, f"node/{kwok_nodes[0]}", timeout_s=4 * NODE_GRACE_S)
+    target = ("pod", running[kwok_nodes[0]], "--namespace", namespace, "--ignore-not-found")
     deleted = ("--output", "jsonpath={.metadata.deletionTimestamp}")
 
     def is_going() -> bool:
@@ -277,7 +283,6 @@ def test_a_silent_kwok_node_is_lost_with_its_pods(testbed: Testbed, namespace: s
         return not shown or testbed.kubectl("get", *target, *deleted) != ""
 
     wait_for(is_going, timeout_s=LIMIT_S)
-    testbed.remove_kwok_nodes(names)
 
 
 def test_pods_run_on_while_the_api_server_is_away(testbed: Testbed, namespace: str) -> None:

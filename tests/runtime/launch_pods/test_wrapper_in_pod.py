@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from runtime.launch import wrapper
-from tests.waiting import wait_for
+from tests.waiting import killed_after, wait_for
 
 TIMEOUT_S = 60
 
@@ -103,7 +103,8 @@ def test_a_component_that_takes_no_notice_is_killed_and_the_verdict_stays(tmp_pa
     ]
     process = subprocess.Popen(argv, stdout=subprocess.PIPE, bufsize=0)
     assert process.stdout is not None
-    assert process.stdout.readline() == b"up\n"
+    with killed_after(process):
+        assert process.stdout.readline() == b"up\n"
 
     finish_orchestrator(run)
 
@@ -123,7 +124,8 @@ def test_a_request_to_end_after_the_orchestrator_is_no_failure(tmp_path: Path) -
         command(run, code, component="inference-0"), stdout=subprocess.PIPE, bufsize=0
     )
     assert process.stdout is not None
-    assert process.stdout.readline() == b"up\n"
+    with killed_after(process):
+        assert process.stdout.readline() == b"up\n"
 
     finish_orchestrator(run)
     process.terminate()
@@ -141,7 +143,8 @@ def test_a_request_to_end_is_said_in_the_verdict(tmp_path: Path) -> None:
     code = "import time; print('up', flush=True); time.sleep(600)"
     process = subprocess.Popen(command(run, code), stdout=subprocess.PIPE, bufsize=0)
     assert process.stdout is not None
-    assert process.stdout.readline() == b"up\n"
+    with killed_after(process):
+        assert process.stdout.readline() == b"up\n"
 
     process.terminate()
 
@@ -225,7 +228,8 @@ def test_as_process_1_it_obeys_sigterm(tmp_path: Path) -> None:
     argv = [*namespace, *command(run, code)]
     process = subprocess.Popen(argv, stdout=subprocess.PIPE, bufsize=0)
     assert process.stdout is not None
-    assert process.stdout.readline() == b"up\n"
+    with killed_after(process):
+        assert process.stdout.readline() == b"up\n"
     status = json.loads((run / "status/attempt_1/trainer-0.json").read_text())
 
     children = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()

@@ -104,7 +104,7 @@ def test_pods_that_may_not_be_read_end_the_watch(api: ScriptedApi):
     api.refused["Pod"] = ForbiddenError("not allowed to list pods", status=403, reason="Forbidden")
 
     with open_watch(api.as_api()) as watch, pytest.raises(ForbiddenError, match="list pods"):
-        wait_for(lambda: watch.changes(0.1) and False, timeout_s=10)
+        wait_for(lambda: watch.changes(0.1) and False)
 
 
 @pytest.mark.parametrize("kind", ["Event", "Workload"])
@@ -132,5 +132,7 @@ def test_threads_end_with_the_watch(api: ScriptedApi, monkeypatch: pytest.Monkey
     monkeypatch.setattr("runtime.observe.kubernetes.watch._WATCH_S", 0.1)
     with open_watch(api.as_api()) as watch:
         wait_for(lambda: watch.is_current)
+        names = {one.name for one in threading.enumerate()}
 
+    assert "watch-pods" in names
     wait_for(lambda: not [one for one in threading.enumerate() if one.name == "watch-pods"])
