@@ -9,6 +9,7 @@ import pytest
 from runtime.states import RunState, Teardown
 from tests.cluster.run_files import endless_demo, small_demo
 from tests.cluster.runs import Runs
+from tests.testbed import lifecycle
 from tests.waiting import wait_for
 
 pytestmark = pytest.mark.cluster
@@ -20,11 +21,12 @@ LONG_S = 300.0
 @contextmanager
 def outage(runs: Runs) -> Iterator[None]:
     """Leave the cluster without its API server within the block."""
-    runs.testbed.stop_api_server()
-    try:
-        yield
-    finally:
-        runs.testbed.start_api_server()
+    with lifecycle.only_caller():
+        runs.testbed.stop_api_server()
+        try:
+            yield
+        finally:
+            runs.testbed.start_api_server()
 
 
 def test_a_run_that_ends_while_the_api_is_away_is_seen_to_have_completed(runs: Runs) -> None:
@@ -61,7 +63,7 @@ def test_five_minutes_without_the_api_lose_nothing(runs: Runs) -> None:
             away = runs.site.pulumi("destroy", "-s", other, expect=None, PADDOCK_API_PATIENCE_S="5")
             wait_for(lambda: time.monotonic() - began > LONG_S, timeout_s=LONG_S + 60)
             done = len(runs.rewards(run_id))
-        assert waiting.poll() is None
+        assert waiting.poll() is None, waiting.communicate()
         wait_for(lambda: len(runs.rewards(run_id)) > done, timeout_s=120)
         assert runs.uids(run_id) == before
         assert runs.settle(run_id).state is RunState.RUNNING

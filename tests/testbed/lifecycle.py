@@ -49,7 +49,7 @@ def start() -> tuple[Testbed, bool]:
     """
     check_machine()
     programs = build_programs()
-    with _only_caller():
+    with only_caller():
         found = read_state()
         if found is not None and is_running():
             if _is_reusable(found, programs):
@@ -64,7 +64,7 @@ def stop() -> bool:
     """End the testbed, remove all of it, and tell whether there was one."""
     if os.geteuid() != 0:
         raise SetupError("the testbed is root's: stop it as root")
-    with _only_caller():
+    with only_caller():
         if not is_there():
             return False
         remove_all(build_programs() if are_built() else None)
@@ -176,7 +176,8 @@ def _write_state(programs: Programs, *, image_digest: str) -> None:
 
 
 @contextmanager
-def _only_caller() -> Iterator[None]:
+def only_caller() -> Iterator[None]:
+    """Keep others from starting or stopping the testbed; a start takes one in part for none."""
     with layout.LOCK.open("w") as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
