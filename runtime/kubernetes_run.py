@@ -23,12 +23,13 @@ from runtime.kubernetes_api import ForbiddenError, KubernetesApi, KubernetesErro
 from runtime.kubernetes_record import ClusterRecord
 from runtime.kubernetes_teardown import (
     SLACK_S,
+    WORKLOADS,
     Owned,
     TeardownStuckError,
     end_workloads,
     remove_rest,
 )
-from runtime.run_record import RunRecord, check_begin
+from runtime.run_record import RunRecord, check_begin, check_open
 from runtime.states import RunState, Teardown
 
 Inputs = Mapping[str, Any]  # Any: property values of the resource
@@ -103,6 +104,8 @@ def place_attempt(inputs: Inputs) -> dict[str, str]:
     record = ClusterRecord(api, str(inputs["runId"]))
     record.begin_attempt(config_digest=str(inputs["configDigest"]), attempt=int(inputs["attempt"]))
     image = _image(api, record, inputs)
+    if (now := record.read()) is not None:  # a registry may take as long as a stop
+        check_open(now, int(inputs["attempt"]))
     return {"image": image.image, "notice": image.notice}
 
 
@@ -117,6 +120,7 @@ def end_attempt(inputs: Inputs, *, reason: str) -> None:
 def stop_workloads(api: KubernetesApi, owned: Owned, attempt: int, *, reason: str) -> None:
     """End the workloads; STOPPED is written once none is left, how the run ended by itself before.
 
+    An `up` that goes on beside it finds STOPPED, and what it made until then goes by a last look.
     A run without a record gets one at this attempt, so that it does not start again. Raises
     TeardownStuckError, which leaves the record as it is.
     """
@@ -124,6 +128,8 @@ def stop_workloads(api: KubernetesApi, owned: Owned, attempt: int, *, reason: st
     _settle(api, owned.run_id)
     end_workloads(api, owned)
     _write_stopped(record, owned, attempt, reason=reason)
+    if owned.find(api, WORKLOADS):
+        end_workloads(api, owned)
 
 
 def destroy_run(inputs: Inputs) -> None:

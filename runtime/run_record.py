@@ -217,16 +217,7 @@ def check_begin(
     before: RunRecord, attempt: int, *, config_digest: str, preempted: bool = False
 ) -> None:
     """Raise RunStateError, with the fix, when an attempt may not begin or go on after this."""
-    if attempt < before.attempt:
-        raise RunStateError(
-            f"{before.run_id} is at attempt {before.attempt}, attempt {attempt} is past: "
-            f"`pulumi config set paddock:attempt {before.attempt}`"
-        )
-    if attempt == before.attempt and before.is_over:
-        why = f": {before.reason}" if before.reason else ""
-        raise RunStateError(
-            over_message(before.run_id, attempt, what=f"is over ({before.state}{why})")
-        )
+    check_open(before, attempt)
     if attempt == before.attempt and before.config_digest != config_digest:
         raise RunStateError(
             f"{before.run_id}: attempt {attempt} is live with another config: put the config "
@@ -238,6 +229,20 @@ def check_begin(
         raise RunStateError(
             f"{before.run_id}: attempt {before.attempt} is still {before.state}: "
             f"`paddock stop {before.run_id}` before attempt {attempt}"
+        )
+
+
+def check_open(before: RunRecord, attempt: int) -> None:
+    """Raise RunStateError, with the fix, once nothing of this attempt may start any more."""
+    if attempt < before.attempt:
+        raise RunStateError(
+            f"{before.run_id} is at attempt {before.attempt}, attempt {attempt} is past: "
+            f"`pulumi config set paddock:attempt {before.attempt}`"
+        )
+    if attempt == before.attempt and before.is_over:
+        why = f": {before.reason}" if before.reason else ""
+        raise RunStateError(
+            over_message(before.run_id, attempt, what=f"is over ({before.state}{why})")
         )
 
 

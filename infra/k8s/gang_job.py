@@ -10,7 +10,7 @@ renamed; old state refers to it by name.
 """
 
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pulumi
 from pulumi.dynamic import CreateResult, DiffResult, ReadResult, Resource
@@ -18,6 +18,9 @@ from pulumi.dynamic import CreateResult, DiffResult, ReadResult, Resource
 from infra.k8s.connected import open_api
 from infra.provider_errors import Provider
 from runtime import naming
+
+if TYPE_CHECKING:
+    from runtime.kubernetes_api import KubernetesApi
 
 Props = dict[str, Any]  # Any: property values as the engine hands them over
 
@@ -30,13 +33,17 @@ class GangJobProvider(Provider):
     """The provider of GangJob."""
 
     def create(self, props: Props) -> CreateResult:
-        """Make the Job; one that a killed `up` has made for this attempt is the run's already."""
+        """Make the Job; one that a killed `up` has made for this attempt is the run's already.
+
+        None is made for an attempt that is over: `stop` does not wait for an `up` beside it.
+        """
         from runtime.errors import StackError
         from runtime.kubernetes_api import KubernetesError
 
         manifest = whole_numbers({key: props[key] for key in _OBJECT})
         name = str(manifest["metadata"]["name"])
         with open_api(props) as api:
+            _check_open(api, manifest["metadata"]["labels"])
             try:
                 api.create(KIND, manifest)
             except KubernetesError as error:
@@ -96,6 +103,15 @@ def whole_numbers(value: Any) -> Any:  # noqa: ANN401 - JSON values
     if isinstance(value, list | tuple):
         return [whole_numbers(item) for item in value]
     return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
+def _check_open(api: "KubernetesApi", labels: Mapping[str, str]) -> None:
+    from runtime.kubernetes_record import ClusterRecord
+    from runtime.run_record import check_open
+
+    record = ClusterRecord(api, labels[naming.LABEL_RUN]).read()
+    if record is not None:
+        check_open(record, int(labels[naming.LABEL_ATTEMPT]))
 
 
 def _is_same_attempt(found: Mapping[str, Any] | None, wanted: Mapping[str, Any]) -> bool:

@@ -1,6 +1,7 @@
 """Jobs of a gang go to the API as they are; the plugin's Go types do not know their gang."""
 
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -8,7 +9,11 @@ import pytest
 
 from infra.k8s.gang_job import GangJobProvider, is_of_a_gang, whole_numbers
 from policies import rules
-from runtime.errors import StackError
+from runtime.cluster import KubernetesConnection
+from runtime.errors import RunStateError, StackError
+from runtime.kubernetes_api import KubernetesApi
+from runtime.kubernetes_record import ClusterRecord
+from runtime.states import RunState
 from tests.infra.k8s.placing import manifests, profile
 from tests.runtime.kubernetes.fake_api import FakeApi, serve_fake_api
 
@@ -73,6 +78,19 @@ def test_a_job_of_somebody_else_is_not_taken_over(fake: FakeApi) -> None:
 
     with pytest.raises(StackError, match="is not of this attempt"):
         GangJobProvider().create(props())
+
+
+def test_no_job_is_made_for_a_run_that_is_over(fake: FakeApi) -> None:
+    connection = KubernetesConnection(context="fake", namespace="team")
+    with closing(KubernetesApi.connect(connection)) as api:
+        record = ClusterRecord(api, "run-123")
+        record.begin_attempt(config_digest="d", attempt=1)
+        record.advance(RunState.STOPPED, attempt=1, reason="stopped by hand")
+
+    with pytest.raises(RunStateError, match="attempt 1 is over"):
+        GangJobProvider().create(props())
+
+    assert PATH not in fake.objects
 
 
 def test_a_changed_job_is_another_one_and_a_deleted_one_is_gone(fake: FakeApi) -> None:

@@ -3,6 +3,7 @@
 import json
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -11,6 +12,7 @@ from runtime.kubernetes_kinds import GANG_VERSIONS
 from runtime.kubernetes_record import ClusterRecord
 from runtime.kubernetes_run import TeardownUnreachableError
 from runtime.kubernetes_teardown import TeardownStuckError
+from runtime.run_record import RunRecord
 from runtime.states import RunState, Teardown
 from tests.runtime.kubernetes.fake_api import BREAK, FakeApi
 from tests.runtime.kubernetes.placed_runs import (
@@ -65,6 +67,24 @@ def test_destroy_removes_the_gang_in_the_version_that_the_cluster_serves(
     run_rules.destroy_run(INPUTS)
 
     assert group not in fake.paths()
+
+
+def test_what_an_up_beside_a_stop_has_made_goes_by_a_last_look(
+    fake: FakeApi, record: ClusterRecord, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run_rules.place_attempt(INPUTS)
+    advance = ClusterRecord.advance
+
+    def make_and_advance(self: ClusterRecord, state: RunState, **facts: Any) -> RunRecord:  # noqa: ANN401 - as they are
+        put_objects(fake)
+        return advance(self, state, **facts)
+
+    monkeypatch.setattr(ClusterRecord, "advance", make_and_advance)
+
+    run_rules.end_attempt(INPUTS, reason="stopped by hand")
+
+    assert read(record).state is RunState.STOPPED
+    assert not [path for path in fake.paths("run-one") if path.startswith(JOBS) or "/pods/" in path]
 
 
 def test_destroy_may_be_repeated(fake: FakeApi, record: ClusterRecord) -> None:

@@ -3,6 +3,7 @@
 import pytest
 
 from runtime import kubernetes_run, run_rules
+from runtime.errors import RunStateError
 from runtime.image import ResolvedImage
 from runtime.kubernetes_record import ClusterRecord
 from runtime.states import RunState
@@ -48,6 +49,19 @@ def test_an_image_that_keeps_its_tag_is_asked_for_again(monkeypatch: pytest.Monk
     later = ResolvedImage(image="example.org/rl@sha256:2")
     monkeypatch.setattr(kubernetes_run, "resolve_image", lambda *_: later)
     assert run_rules.place_attempt(INPUTS)["image"] == "example.org/rl@sha256:2"
+
+
+def test_a_run_that_is_stopped_while_its_image_is_resolved_does_not_start(
+    record: ClusterRecord, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def resolve(*_: object) -> ResolvedImage:
+        record.advance(RunState.STOPPED, attempt=1, reason="stopped by hand")
+        return ResolvedImage(image="example.org/rl@sha256:main")
+
+    monkeypatch.setattr(kubernetes_run, "resolve_image", resolve)
+
+    with pytest.raises(RunStateError, match=r"attempt 1 is over \(STOPPED: stopped by hand\)"):
+        run_rules.place_attempt(INPUTS)
 
 
 @pytest.mark.parametrize(
