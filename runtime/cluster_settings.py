@@ -4,12 +4,13 @@ Keys are camelCase in the file (`paddock:runVolumeSize`), snake_case here.
 """
 
 import json
-from typing import Annotated, Literal
+from typing import Annotated, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator
+from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 from pydantic.alias_generators import to_camel
 
 from runtime.cluster import GpuOffer, NodeClass, Toleration
+from runtime.gpus import GPU_TYPES
 
 
 def read_json(value: object) -> object:
@@ -143,3 +144,13 @@ class KubernetesClusterSettings(SettingsModel):
         "gpu_offers",
         mode="before",
     )(read_json)
+
+    @model_validator(mode="after")
+    def _names_known_gpus(self) -> Self:
+        known = {*GPU_TYPES, *(offer.name for offer in self.gpu_offers)}
+        named = {"pricesUsdPerHour": self.prices_usd_per_hour, "gpuTypes": self.gpu_types}
+        for key, names in named.items():
+            if unknown := sorted(set(names) - known):
+                those = ", ".join(sorted(known))
+                raise ValueError(f"paddock:{key}: {', '.join(unknown)} is no GPU type ({those})")
+        return self

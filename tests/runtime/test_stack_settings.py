@@ -114,6 +114,19 @@ def test_json_settings_may_come_as_text() -> None:
 
 
 @pytest.mark.parametrize(
+    ("key", "value"), [("pricesUsdPerHour", {"H200": 1.5}), ("gpuTypes", ["H200_141GB", "H200"])]
+)
+def test_a_gpu_type_that_there_is_not_is_named(key: str, value: object) -> None:
+    values = {"kind": "cluster", "target": "kubernetes", "context": "lab", key: value}
+
+    with pytest.raises(SettingsError, match=f"paddock:{key}: H200 is no GPU type"):
+        parse_settings(values, stack="lab")
+
+    offer = {"name": "H200", "num_nodes": 1, "gpus_per_node": 8, "price_usd_per_hour": 1}
+    assert parse_settings({**values, "gpuOffers": [offer]}, stack="lab")
+
+
+@pytest.mark.parametrize(
     ("key", "value"),
     [("tolerations", "{"), ("namespace", "Not_One"), ("target", "moon"), ("slots", 4)],
 )
