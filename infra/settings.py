@@ -1,4 +1,4 @@
-"""The stack's settings from Pulumi's configuration: the only reader of pulumi.Config.
+"""The stack's settings from Pulumi's configuration; only `infra.prefetch` reads it too.
 
 Fills the models of `runtime.stack_settings` and judges the secrets before anything is created. A
 secret value leaves this module only as a secret Output.

@@ -1,7 +1,7 @@
 """The targets: one module each, all with declare_cluster, declare_volume and declare_run.
 
-To add one: a module here, a line in TARGETS, its tests; nothing in runtime changes. A stack loads
-the module of its own target only.
+To add one: a module here, a line in TARGETS, its tests, and what CONTRIBUTING.md says of runtime. A
+stack loads the module of its own target only.
 """
 
 from importlib import import_module

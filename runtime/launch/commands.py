@@ -54,7 +54,7 @@ _EMBEDDED = {
     naming.ENV_SERVER: ("runtime.rl.env_server",),
 }
 _ALL2ALL = {"prefill": "deepep_high_throughput", "decode": "deepep_low_latency"}
-_ALL_HOSTS = "0.0.0.0"  # noqa: S104 - a pod's own address; nothing but the run reaches it
+_ALL_HOSTS = "0.0.0.0"  # noqa: S104 - a pod's own address; NetworkPolicies guard it
 
 # prime-rl's launcher sets these for every component, TRAIN and INFER ones for the two GPU roles.
 _COMMON = {
