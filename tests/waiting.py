@@ -14,7 +14,7 @@ from runtime.processes import ProcessId
 T = TypeVar("T")
 
 
-def wait_for(condition: Callable[[], T], *, timeout_s: float = 60.0) -> T:
+def wait_for(condition: Callable[[], T], *, timeout_s: float = 120.0) -> T:
     """Return the condition's value once it is true; fail at the deadline."""
     deadline = time.monotonic() + timeout_s
     while time.monotonic() < deadline:

@@ -97,7 +97,7 @@ class Site:
         with self.store.read() as tx:
             return usage.list_intervals(tx, run_id)
 
-    def pass_until(self, condition: Callable[[], object], *, timeout_s: float = 60.0) -> None:
+    def pass_until(self, condition: Callable[[], object], *, timeout_s: float = 120.0) -> None:
         """Make passes until a condition holds."""
 
         def passed() -> bool:
