@@ -167,6 +167,7 @@ class Acts:
             lease=subject.fence,
             settings=settings,
             is_adopted=run.is_adopted,
+            has_server_died=kind is OperationKind.RECOVER and _has_server_died(subject.at),
         )
 
     def _not_started(self, operation: Operation, error: OperationBusyError) -> None:
@@ -274,3 +275,8 @@ class Acts:
         return runs.compare_and_set(
             connection, run.run_id, run.version, fence=subject.fence, **changes
         )
+
+
+def _has_server_died(at: Situation) -> bool:
+    """Tell whether what is recovered from is the end of a server, not a lock that was met."""
+    return at.is_abandoned or (at.newest is not None and at.newest.recovers is not None)

@@ -9,8 +9,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from runtime.control.engine_call import KilledError, LateError
+from runtime.control.locks import LockedError
 from runtime.control.operations import CAPACITY, ENGINE_ALIVE, UNREACHABLE, OperationKind
-from runtime.control.stacks import LockedError
 from runtime.errors import PaddockError
 
 INTERRUPTED = "interrupted"
@@ -32,7 +32,8 @@ _PASSING = re.compile(
 )
 _NOISE = re.compile(
     r"^(error: (update|destroy|refresh) failed|resource .* was unable to .*"
-    r"|(notice|warning): .*|(error: )?Resource monitor has terminated, shutting down)$"
+    r"|(notice|warning): .*|SDK .* WARN .*"
+    r"|(error: )?Resource monitor has terminated, shutting down)$"
 )
 _PREFIXES = re.compile(r"^(error:|Exception calling application:|rpc error:|\* )\s*")
 

@@ -25,6 +25,10 @@ ENGINE_ALIVE = "engine_alive"
 UNREACHABLE = "teardown_unreachable"
 """Code of a destroy whose cluster does not answer."""
 
+OPERATION_S = 2000.0
+"""How long an operation may take at most: more than each call of the engine may, of which a destroy
+after a crash has two."""
+
 
 class OperationKind(StrEnum):
     """What is done with a run's stack."""
@@ -71,6 +75,8 @@ class Operation:
     """The lease under which it was decided; once lost, no engine is started for it any more."""
     settings: Mapping[str, JsonValue] = field(default_factory=dict)
     secrets: Mapping[str, str] = field(default_factory=dict, repr=False)
+    has_server_died: bool = False
+    """Of a RECOVER: the server of what it recovers is dead, so that is ended at its limit."""
     is_adopted: bool = False
     """A person made the stack: its settings are those that it was last brought up with, and a
     REMOVE takes away only the private project."""
@@ -100,9 +106,10 @@ class StoredOperation(OperationReport):
     holder: str
     """The server that performs it; it is known to live by its lease (`server_lease`)."""
     recovers: OperationKind | None = None
-    """Of a RECOVER, the kind of the operation whose server died."""
+    """Of a RECOVER, the kind of the operation whose server died; None where an `up` met a lock."""
     num_tries: int = 1
-    """How often in a row this kind has been begun at this attempt."""
+    """How often in a row this kind has been begun at this attempt; a RECOVER after an `up` that met
+    a lock goes on counting, and so does the next `up`."""
     started_at: datetime
 
 

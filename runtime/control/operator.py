@@ -19,6 +19,7 @@ from sqlalchemy.exc import DBAPIError
 from runtime.control.backend import engine_service_environment
 from runtime.control.failures import INTERRUPTED, failure_of
 from runtime.control.operations import (
+    OPERATION_S,
     Operation,
     OperationBusyError,
     OperationKind,
@@ -45,9 +46,7 @@ class OperatorLimits:
     """How much is done at once, and for how long."""
 
     num_workers: int = 4
-    operation_s: float = 2000.0
-    """More than each call of the engine may take (`runtime.control.stacks`), of which a destroy
-    after a crash has two."""
+    operation_s: float = OPERATION_S
     grace_s: float = 60.0
     close_s: float = 20.0
 

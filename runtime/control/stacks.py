@@ -15,14 +15,17 @@ import yaml
 from runtime import naming
 from runtime.control.backend import file_backend
 from runtime.control.engine_call import OnLine, call_engine
-from runtime.control.locks import drop_dead_locks, is_owner_dead, remove_torn_sidecars, stack_locks
+from runtime.control.locks import (
+    IsDead,
+    StackLock,
+    drop_dead_locks,
+    is_owner_dead,
+    remove_torn_sidecars,
+    require_dead,
+    stack_locks,
+    told_locks,
+)
 from runtime.errors import NotFoundError, StackError
-
-
-class LockedError(StackError):
-    """An engine that is not proved dead holds the stack."""
-
-    code = "stack_locked"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -157,8 +160,8 @@ def preview(project: Project, stack: str, on_line: OnLine, *, args: Sequence[str
 
 
 def up(project: Project, stack: str, on_line: OnLine) -> None:
-    """Bring a stack up; returns when the run is accepted."""
-    _run(project, ["up", "--stack", stack, "--yes", "--skip-preview"], on_line=on_line)
+    """Bring a stack up, past a dead engine's lock; returns when the run is accepted."""
+    _run_past_lock(project, stack, ["up", "--yes", "--skip-preview"], on_line)
 
 
 def outputs(project: Project, stack: str) -> dict[str, Any]:
@@ -172,48 +175,59 @@ def destroy(project: Project, stack: str, on_line: OnLine) -> None:
     Raises LockedError while the lock's owner lives, or when it cannot be proved dead.
     """
     recover(project, stack, on_line)
-    _run(project, ["destroy", "--stack", stack, "--yes", "--skip-preview"], on_line=on_line)
+    _run_past_lock(project, stack, ["destroy", "--yes", "--skip-preview"], on_line)
 
 
-def recover(project: Project, stack: str, on_line: OnLine) -> bool:
+def recover(
+    project: Project,
+    stack: str,
+    on_line: OnLine,
+    *,
+    is_dead: IsDead = is_owner_dead,
+    is_probed: bool = False,
+) -> bool:
     """Cancel the update of a dead engine and clear what it was creating; tell if there was one.
 
-    Raises LockedError while the owner of the lock is not proved dead.
+    A backend that is no folder shows no lock: there only a command that meets one tells, which is
+    asked where `is_probed`. Raises LockedError while a lock's owner is not proved dead.
     """
-    was_locked = break_lock(project, stack, on_line)
-    if was_locked:
-        refresh = ["refresh", "--stack", stack, "--yes", "--skip-preview"]
-        _run(project, [*refresh, "--clear-pending-creates"], on_line=on_line)
-    return was_locked
+    if file_backend(project.environment) is not None:
+        was_locked = break_lock(project, stack, on_line, is_dead=is_dead)
+        if was_locked:
+            _clear(project, stack, on_line)
+        return was_locked
+    if not is_probed or not project.settings_file(stack).exists():  # without them it was never up
+        return False
+    try:
+        _clear(project, stack, on_line)
+    except StackError as error:
+        _cancel_told(project, stack, error, on_line, is_dead=is_dead)
+        _clear(project, stack, on_line)
+        return True
+    return False
 
 
-def break_lock(project: Project, stack: str, on_line: OnLine) -> bool:
+def break_lock(
+    project: Project, stack: str, on_line: OnLine, *, is_dead: IsDead = is_owner_dead
+) -> bool:
     """Cancel the update of an engine that is proved dead; tell whether there was one.
 
-    Raises LockedError while the owner lives, or is of another host.
+    Raises LockedError while the owner is not proved dead.
     """
     backend = file_backend(project.environment)
     locks = stack_locks(backend, stack) if backend is not None else []
-    for lock in locks:
-        if not is_owner_dead(lock):
-            raise LockedError(
-                f"{stack} is locked by pid {lock.pid} on {lock.host or 'an unknown host'}, which "
-                f"is not proved dead: wait for it, or `pulumi cancel --stack {stack}`"
-            )
-    if locks:
-        on_line(f"the engine that held {stack} is dead (pid {locks[0].pid}): cancelling its update")
-        _run(project, ["cancel", "--stack", stack, "--yes"], on_line=on_line)
+    _cancel(project, stack, locks, on_line, is_dead=is_dead)
     return bool(locks)
 
 
-def unprotect(project: Project, stack: str) -> None:
+def unprotect(project: Project, stack: str, on_line: OnLine) -> None:
     """Let the resources of a stack be destroyed that are protected against it."""
-    _run(project, ["state", "unprotect", "--all", "--yes", "--stack", stack])
+    _run_past_lock(project, stack, ["state", "unprotect", "--all", "--yes"], on_line)
 
 
-def remove_stack(project: Project, stack: str) -> None:
+def remove_stack(project: Project, stack: str, on_line: OnLine = lambda line: None) -> None:
     """Remove an empty stack that paddock made, and its settings file."""
-    _run(project, ["stack", "rm", stack, "--yes", "--preserve-config"])
+    _run_past_lock(project, stack, ["stack", "rm", "--yes", "--preserve-config"], on_line)
     forget_stack(project, stack)
 
 
@@ -223,6 +237,48 @@ def forget_stack(project: Project, stack: str) -> None:
     if backend is not None:
         drop_dead_locks(backend, stack)
     project.settings_file(stack).unlink(missing_ok=True)
+
+
+def _run_past_lock(project: Project, stack: str, command: Sequence[str], on_line: OnLine) -> None:
+    """Run a command that takes the stack's lock; one of an engine proved dead is broken, once."""
+    command = [*command, "--stack", stack]
+    try:
+        _run(project, command, on_line=on_line)
+    except StackError as error:
+        _cancel_told(project, stack, error, on_line)
+        if command[0] != "stack":  # nothing was being created in one that is empty
+            _clear(project, stack, on_line)
+        _run(project, command, on_line=on_line)
+
+
+def _clear(project: Project, stack: str, on_line: OnLine) -> None:
+    """Clear what a dead engine was creating; takes the stack's lock."""
+    refresh = ["refresh", "--stack", stack, "--yes", "--skip-preview"]
+    _run(project, [*refresh, "--clear-pending-creates"], on_line=on_line)
+
+
+def _cancel_told(
+    project: Project,
+    stack: str,
+    error: StackError,
+    on_line: OnLine,
+    *,
+    is_dead: IsDead = is_owner_dead,
+) -> None:
+    """Cancel the update whose lock the engine was refused for; raises any other error again."""
+    locks = told_locks(str(error))
+    if not locks:
+        raise error
+    _cancel(project, stack, locks, on_line, is_dead=is_dead)
+
+
+def _cancel(
+    project: Project, stack: str, locks: Sequence[StackLock], on_line: OnLine, *, is_dead: IsDead
+) -> None:
+    require_dead(stack, locks, is_dead)
+    if locks:
+        on_line(f"the engine that held {stack} is dead (pid {locks[0].pid}): cancelling its update")
+        _run(project, ["cancel", "--stack", stack, "--yes"], on_line=on_line)
 
 
 def _write_document(path: Path, document: Mapping[str, Any]) -> None:

@@ -36,6 +36,9 @@ PAUSE_LIMIT_S = 600.0
 MAX_UPS = 3
 """How often in a row an `up` or a MAKE is tried that failed by something that may pass."""
 
+MAX_LOCKED = 8
+"""How often in a row an `up` may meet a lock, a RECOVER in between: ten minutes."""
+
 MISSING_S = 120.0
 """How long after an `up` a cluster may show nothing of the run."""
 
@@ -127,7 +130,7 @@ def _failed_up(at: Situation, operation: StoredOperation) -> Step:
         if not at.is_promoted:
             return Nothing()
         return at.start_up() if at.is_written_since else Requeue(reason=operation.message)
-    if operation.code == ENGINE_ALIVE:  # an engine that was killed left its lock
+    if operation.code == ENGINE_ALIVE and operation.num_tries < MAX_LOCKED:
         return at.again(OperationKind.RECOVER)
     if operation.is_retryable and operation.num_tries < MAX_UPS:
         return at.again(operation.kind)

@@ -20,6 +20,7 @@ from pydantic import TypeAdapter
 from runtime.control import stacks
 from runtime.control.dispatch import new_run_stack
 from runtime.control.failures import failure_of
+from runtime.control.locks import is_owner_dead, is_owner_over
 from runtime.control.operations import (
     Operation,
     OperationKind,
@@ -122,7 +123,7 @@ def _destroy(project: Project, operation: Operation) -> None:
     if operation.run_id in stacks.list_stacks(project):
         if _is_volume(operation):
             stacks.recover(project, operation.run_id, _say)
-            stacks.unprotect(project, operation.run_id)
+            stacks.unprotect(project, operation.run_id, _say)
         if operation.is_adopted:  # or this update would be the one without any settings
             stacks.refresh_settings(project, operation.run_id)
         stacks.destroy(project, operation.run_id, _say)
@@ -133,14 +134,16 @@ def _remove(project: Project, operation: Operation) -> None:
         return
     if operation.run_id in stacks.list_stacks(project):
         stacks.break_lock(project, operation.run_id, _say)
-        stacks.remove_stack(project, operation.run_id)
+        stacks.remove_stack(project, operation.run_id, _say)
     else:
         stacks.forget_stack(project, operation.run_id)
 
 
 def _recover(project: Project, operation: Operation) -> None:
     if operation.run_id in stacks.list_stacks(project):
-        stacks.recover(project, operation.run_id, _say)
+        is_over = operation.has_server_died and not operation.is_adopted
+        is_dead = is_owner_over if is_over else is_owner_dead
+        stacks.recover(project, operation.run_id, _say, is_dead=is_dead, is_probed=True)
 
 
 _ACTS = {

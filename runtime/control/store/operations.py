@@ -41,7 +41,7 @@ def begin(
         "holder": holder,
         "state": OperationState.RUNNING,
         "recovers": _recovered(before, operation, recovers),
-        "num_tries": _num_tries(before, operation),
+        "num_tries": _num_tries(before, operation, recovers),
         "code": "",
         "message": "",
         "is_retryable": False,
@@ -88,12 +88,17 @@ def list_of_live_runs(connection: Connection) -> dict[str, StoredOperation]:
     return {row["run_id"]: StoredOperation(**row) for row in rows}
 
 
-def _num_tries(before: StoredOperation | None, operation: Operation) -> int:
-    is_again = before is not None and (before.kind, before.attempt) == (
-        operation.kind,
-        operation.attempt,
-    )
-    return before.num_tries + 1 if before is not None and is_again else 1
+def _num_tries(
+    before: StoredOperation | None, operation: Operation, recovers: StoredOperation | None
+) -> int:
+    if before is None or before.attempt != operation.attempt:
+        return 1
+    if before.kind is operation.kind:
+        return before.num_tries + 1
+    if operation.kind is OperationKind.RECOVER and recovers is None:  # it met a lock
+        return before.num_tries
+    is_after_lock = before.kind is OperationKind.RECOVER and before.recovers is None
+    return before.num_tries + 1 if is_after_lock else 1
 
 
 def _recovered(
@@ -103,6 +108,6 @@ def _recovered(
     if operation.kind is not OperationKind.RECOVER:
         return None
     of = recovers or before
-    if of is None:
-        return None
-    return of.recovers if of.kind is OperationKind.RECOVER else of.kind
+    if of is None or of.kind is OperationKind.RECOVER:
+        return of.recovers if of is not None else None
+    return recovers.kind if recovers is not None else None

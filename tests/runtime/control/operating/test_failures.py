@@ -4,8 +4,8 @@ import pytest
 
 from runtime.control.engine_call import KilledError, LateError
 from runtime.control.failures import failure_of
+from runtime.control.locks import LockedError
 from runtime.control.operations import CAPACITY, ENGINE_ALIVE, UNREACHABLE, OperationKind
-from runtime.control.stacks import LockedError
 from runtime.errors import SettingsError, StackError
 from runtime.stack_settings import bad_run_id
 
@@ -59,6 +59,7 @@ def test_the_message_has_nothing_that_is_no_error() -> None:
   pulumi:pulumi:Stack (paddock-run-one):
     notice: name: read as prime-rl's run.name
     warning: a model is far away
+SDK 2026/12/01 07:00:00 WARN Response has no supported checksum.
     error: Resource monitor has terminated, shutting down
   paddock:index:RunSpec (run-one):
     error: run-one: its supervisor did not come up"""

@@ -4,6 +4,8 @@ Each has its own PADDOCK_HOME; nothing that one of them keeps there reaches the 
 """
 
 import json
+import os
+import signal
 import subprocess
 import time
 from collections.abc import Iterator
@@ -13,8 +15,11 @@ from pathlib import Path
 import pytest
 
 from runtime.control.bucket_store import BucketStore
+from runtime.control.operations import OperationKind
+from runtime.control.projects import RunFolder
 from runtime.control.store import stack_files
 from runtime.control.store.store import Store, open_store
+from runtime.processes import ProcessId, session_processes
 from runtime.states import RunState, is_terminal
 from tests.engine.sites import PADDOCK, ROOT, Site, make_site
 from tests.runtime.control.operating.operations import files_with
@@ -109,6 +114,50 @@ def test_a_run_of_one_server_is_promoted_ended_and_read_by_the_other(hosts: Host
         nobody_knows(hosts, served, other)
     hosts.first.assert_nothing_left()
     hosts.second.assert_nothing_left()
+
+
+def test_an_engine_killed_in_an_up_and_its_server_are_taken_over_from(hosts: Hosts) -> None:
+    with serving(hosts.first) as served:
+        first = served.client("ada", program=prime_program())
+        run_id = dispatch(first, hosts.first.write_toml("slow", "slow"))
+        worker = worker_in_up(hosts, run_id)
+        served.process.kill()
+        served.process.wait()
+    for process in session_processes(worker):
+        os.kill(process.pid, signal.SIGKILL)
+    wait_for(lambda: not session_processes(worker))
+    assert locks_of(run_id), "the engine was done before it was killed"
+
+    with serving(hosts.second) as other:
+        second = replace(first, url=other.url)
+        until(second, run_id, "RUNNING")
+        assert second("train", "stop", run_id, "--force").code == 0
+        until(second, run_id, "STOPPED")
+        wait_for(lambda: is_torn_down(second, run_id), timeout_s=RUN_S)
+        wait_for(lambda: hosts.is_gone(run_id), timeout_s=RUN_S)
+
+    assert locks_of(run_id) == []
+    hosts.first.assert_nothing_left()
+    hosts.second.assert_nothing_left()
+
+
+def worker_in_up(hosts: Hosts, run_id: str) -> ProcessId:
+    """Wait until an engine of the first host holds the stack in an `up`; return its worker."""
+    folder = RunFolder(path=hosts.first.home / "projects" / run_id, run_id=run_id)
+
+    def in_up() -> ProcessId | None:
+        found = folder.read()
+        is_up = found is not None and found.report.kind is OperationKind.UP
+        return found.worker if found is not None and is_up and locks_of(run_id) else None
+
+    worker = wait_for(in_up, timeout_s=RUN_S)
+    assert worker is not None
+    return worker
+
+
+def locks_of(run_id: str) -> list[str]:
+    """Return the keys of the locks on a run's stack."""
+    return list(BucketStore(f"s3://{STATES}").keys(f".pulumi/locks/organization/paddock/{run_id}/"))
 
 
 def start_bound_server(hosts: Hosts) -> "subprocess.Popen[str]":

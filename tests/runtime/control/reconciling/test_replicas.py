@@ -9,6 +9,7 @@ import pytest
 
 from runtime.control.lease_keeper import NUM_SHARDS, SCHEDULER, SHARDS, LeaseKeeper, shard_of
 from runtime.control.operations import OperationKind, OperationState
+from runtime.control.steps import MAX_LOCKED
 from runtime.control.store import leases, runs
 from runtime.control.store.store import Store
 from runtime.control.values import Lease
@@ -194,6 +195,22 @@ def test_an_engine_that_may_live_is_waited_for(
 
     kinds = operator.of("run-1")
     assert kinds[2:] == [OperationKind.RECOVER] * 3 + [K_UP]
+
+
+def test_a_lock_that_no_recovery_finds_ends_the_run(
+    site: Site, operator: FakeOperator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("runtime.control.situations.RETRY_S", (0.01, 0.01))
+    alive = {"code": "engine_alive", "message": "locked by pid 1 on x", "is_retryable": True}
+    operator.failures[K_UP] = [alive] * (MAX_LOCKED + 4)
+    site.dispatch("run-1")
+
+    run = site.until_settled("run-1")
+
+    assert (run.state, run.reason) == (RunState.FAILED, "locked by pid 1 on x")
+    pairs = [OperationKind.RECOVER, K_UP] * (MAX_LOCKED - 1)
+    assert operator.of("run-1")[1:][: len(pairs) + 1] == [K_UP, *pairs]
+    assert operator.of("run-1").count(K_UP) == MAX_LOCKED
 
 
 def test_a_stop_ends_what_runs_while_an_engine_may_live(

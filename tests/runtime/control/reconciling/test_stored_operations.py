@@ -87,6 +87,28 @@ def test_a_recovery_that_is_tried_again_knows_what_it_recovers(store: Store, run
     assert (again.recovers, again.num_tries) == (K.DESTROY, 2)
 
 
+def test_ups_that_meet_a_lock_are_counted_over_the_recoveries(store: Store, run_id: str) -> None:
+    tries = []
+    for kind in (K.UP, K.RECOVER, K.RECOVER, K.UP, K.RECOVER, K.UP, K.DESTROY):
+        begun = begin(store, run_id, kind)
+        assert begun is not None
+        finish(store, begun, OperationState.FAILED)
+        tries.append(newest(store, run_id).num_tries)
+
+    assert newest(store, run_id).recovers is None
+    assert tries == [1, 1, 2, 3, 3, 4, 1]
+
+
+def test_an_up_after_the_end_of_a_server_is_counted_anew(store: Store, run_id: str) -> None:
+    assert begin(store, run_id, K.UP)
+    recovery = begin(store, run_id, K.RECOVER, recovers=newest(store, run_id))
+    assert recovery is not None
+    finish(store, recovery, OperationState.DONE)
+
+    assert begin(store, run_id, K.UP)
+    assert newest(store, run_id).num_tries == 1
+
+
 def test_runs_that_are_over_cost_a_pass_nothing(store: Store, run_id: str) -> None:
     assert begin(store, run_id, K.UP)
     with store.read() as tx:
