@@ -10,7 +10,7 @@ from runtime.states import RunState, Teardown
 from tests.cluster.run_files import endless_demo, small_demo
 from tests.cluster.runs import Runs
 from tests.testbed import lifecycle
-from tests.waiting import wait_for
+from tests.waiting import killed_after, wait_for
 
 pytestmark = pytest.mark.cluster
 
@@ -58,6 +58,10 @@ def test_five_minutes_without_the_api_lose_nothing(runs: Runs) -> None:
     runs.until_step(other, 1)
     before = runs.uids(run_id)
     with runs.site.start("paddock", "wait", run_id) as waiting:
+        said = waiting.stderr
+        assert said is not None
+        with killed_after(waiting):  # one that has not found its run yet is right to give up
+            wait_for(lambda: "RUNNING" in said.readline(), timeout_s=120)
         with outage(runs):
             began = time.monotonic()
             away = runs.site.pulumi("destroy", "-s", other, expect=None, PADDOCK_API_PATIENCE_S="5")
