@@ -99,10 +99,13 @@ def test_a_model_that_the_cache_lacks(site: Site) -> None:
 def test_the_secrets_of_a_run_are_judged_by_name_only(site: Site, tmp_path: Path) -> None:
     env_file = tmp_path / "env"
     env_file.touch(0o600)
-    env_file.write_text("PULUMI_ACCESS_TOKEN=hunter2\n2KEY=hunter2\n")
+    for line, words in (
+        ("PULUMI_ACCESS_TOKEN=hunter2", "PULUMI_ACCESS_TOKEN is reserved"),
+        ("2KEY=hunter2", "line 2: not KEY=VALUE with a name of A-Z"),
+    ):
+        env_file.write_text(f"KEY=hunter2\n{line}\n")
 
-    said = refused(site, {"envFile": str(env_file)}, command="preview")
+        said = refused(site, {"envFile": str(env_file)}, command="preview")
 
-    assert "PULUMI_ACCESS_TOKEN is reserved" in said
-    assert "'2KEY' is not an environment variable name" in said
-    assert "hunter2" not in said
+        assert words in said
+        assert "hunter2" not in said
