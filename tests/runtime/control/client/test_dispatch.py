@@ -59,6 +59,7 @@ def test_every_flag_reaches_the_server(
     flags = ["-e", "HF_TOKEN", "-e", f"OPENAI_API_KEY={CANARY}-inline", "--env-file", str(env_file)]
     flags += ["--image-tag", "v0.5.1", "--gpu-type", "H200_141GB", "--volume", "results"]
     flags += ["--environment", "math-env==1.0", "--environment", "owner/other", "--max-spend", "25"]
+    assert as_ada("volumes", "create", "results").code == 0
 
     said = as_ada.train(*flags, str(SEED), "-o", "json")
 

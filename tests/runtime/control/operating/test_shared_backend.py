@@ -11,6 +11,7 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
+from uuid import uuid4
 
 import pytest
 
@@ -64,6 +65,7 @@ class Hosts:
 @pytest.fixture
 def hosts(tmp_path: Path, postgres_url: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[Hosts]:
     """Yield two hosts with a cluster of two slots, on which one run fits."""
+    database = made_database(postgres_url, f"two_hosts_{uuid4().hex}")
     with serving_s3(buckets=(BUCKET, STATES)) as s3:
         for name, value in s3.environment.items():
             monkeypatch.setenv(name, value)
@@ -72,7 +74,7 @@ def hosts(tmp_path: Path, postgres_url: str, monkeypatch: pytest.MonkeyPatch) ->
             "PULUMI_BACKEND_URL": f"s3://{STATES}?endpoint={s3.url}&s3ForcePathStyle=true",
             "PULUMI_CONFIG_PASSPHRASE": PASSPHRASE,
             "PADDOCK_ARTIFACTS": f"s3://{BUCKET}",
-            "PADDOCK_DATABASE": f"{postgres_url}/{made_database(postgres_url, 'two_hosts')}",
+            "PADDOCK_DATABASE": f"{postgres_url}/{database}",
         }
         first = make_site(tmp_path / "first", slots=2, extra=shared)
         home = {"PADDOCK_HOME": str(tmp_path / "second" / "home")}
