@@ -1,4 +1,4 @@
-"""Checkpoints as folders: which steps a run directory holds complete ones of.
+"""Step folders of a run directory, and which checkpoints among them are complete.
 
 Reads names only, needs no torch. The embedded engine writes a checkpoint under a temporary name and
 renames it, so a folder named step_N is complete.
@@ -27,6 +27,16 @@ def step_of(name: str) -> int | None:
     """Return the step that the name of a folder stands for, None for any other name."""
     match = _STEP.fullmatch(name)
     return int(match[1]) if match is not None else None
+
+
+def unfinished_step_of(name: str) -> int | None:
+    """Return the step of a folder that is being written, None for any other name.
+
+    Its temporary name is `.step_N.`, and then whatever its writer tells its own by.
+    """
+    hidden, _, rest = name.partition(".")
+    step, dot, _ = rest.partition(".")
+    return step_of(step) if dot and not hidden else None
 
 
 def last_checkpoint_step(checkpoints: Path) -> int | None:

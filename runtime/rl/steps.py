@@ -1,6 +1,6 @@
 """Step folders: `<root>/step_N`, made under a temporary name and renamed when whole.
 
-Shared by broadcasts, rollouts and checkpoints of the embedded engine. Standard library only.
+Shared by broadcasts, rollouts and checkpoints of the embedded engine. Needs no torch.
 """
 
 import os
@@ -8,6 +8,8 @@ import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+
+from runtime import checkpoints
 
 STABLE = "STABLE"
 """Marker that a broadcast is whole (prime-rl's name)."""
@@ -28,15 +30,14 @@ def rank_file(rollouts: Path, step: int, rank: int) -> Path:
 
 def step_of(folder: Path) -> int | None:
     """Return the number of a step folder, None for any other name."""
-    head, _, number = folder.name.partition("_")
-    return int(number) if head == "step" and number.isdigit() else None
+    return checkpoints.step_of(folder.name)
 
 
 def list_steps(root: Path) -> list[int]:
     """Return the steps that have a folder, ascending."""
     if not root.is_dir():
         return []
-    return sorted(step for step in map(step_of, root.iterdir()) if step is not None)
+    return checkpoints.steps_of(entry.name for entry in root.iterdir())
 
 
 def newest_broadcast(broadcasts: Path) -> int | None:

@@ -36,6 +36,13 @@ def test_a_folder_appears_whole_or_not_at_all(tmp_path: Path):
     assert list_steps(tmp_path) == [3]
 
 
+def test_only_a_name_that_the_engine_gives_is_a_step(tmp_path: Path):
+    for name in ("step_2", "step_\u00b2", "step_07", "step_1.old"):
+        (tmp_path / name).mkdir()
+
+    assert list_steps(tmp_path) == [2]
+
+
 def test_only_a_stable_broadcast_counts(tmp_path: Path):
     for step in (1, 2):
         step_folder(tmp_path, step).mkdir()

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 
+from runtime.checkpoints import step_of
 from runtime.config.rl import RLConfig
 from runtime.config.rules.rule import broken, rule
 from runtime.errors import Problem
@@ -66,14 +67,12 @@ def resume_agrees(config: RLConfig) -> Iterator[Problem]:
             continue
         if resume.step is not None and resume.dir is not None:
             yield broken(loc, "step and dir are both set", fix="keep one")
-        if resume.dir is not None:
-            name = resume.dir.name
-            if not (name.startswith("step_") and name[5:].isdigit()):
-                yield broken(
-                    f"{loc}.dir",
-                    f'"{resume.dir}" is no checkpoint directory',
-                    fix="name one that ends in step_<N>",
-                )
+        if resume.dir is not None and step_of(resume.dir.name) is None:
+            yield broken(
+                f"{loc}.dir",
+                f'"{resume.dir}" is no checkpoint directory',
+                fix="name one that ends in step_<N>",
+            )
 
 
 @rule("trainer.monitors.wandb", "orchestrator.monitors.wandb", "monitors")

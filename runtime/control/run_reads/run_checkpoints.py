@@ -1,8 +1,8 @@
 """The checkpoints of a run: those in its run directory, or the index that was captured of them."""
 
-import re
 from datetime import UTC, datetime
 
+from runtime.checkpoints import unfinished_step_of
 from runtime.control.captured_source import CapturedSource
 from runtime.control.readings import Checkpoint
 from runtime.control.run_capture.chosen_files import (
@@ -17,8 +17,6 @@ PENDING = "PENDING"
 
 _BEING_WRITTEN_S = 60.0
 """prime-rl writes a checkpoint under its own name: a young newest one may not be whole."""
-
-_TEMPORARY = re.compile(r"\.step_(\d+)\..*")
 
 
 def read_checkpoints(run_id: str, folder: RunFolder, *, now: float) -> tuple[Checkpoint, ...]:
@@ -36,10 +34,10 @@ def read_checkpoints(run_id: str, folder: RunFolder, *, now: float) -> tuple[Che
         )
     if folder.is_live:
         for entry in source.entries(CHECKPOINTS_FOLDER.rstrip("/")):
-            match = _TEMPORARY.fullmatch(entry.name)
-            if match is not None:
-                path = f"{CHECKPOINTS_FOLDER}step_{match[1]}"
-                coming = FoundCheckpoint(step=int(match[1]), path=path, size=0, mtime=entry.mtime)
+            step = unfinished_step_of(entry.name)
+            if step is not None:
+                path = f"{CHECKPOINTS_FOLDER}step_{step}"
+                coming = FoundCheckpoint(step=step, path=path, size=0, mtime=entry.mtime)
                 checkpoints.append(_checkpoint(run_id, coming, source.url(path), PENDING))
     return tuple(checkpoints)
 

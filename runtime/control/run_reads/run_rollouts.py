@@ -5,18 +5,17 @@ Arrays of one number a token are left out: they are for a trainer, and make most
 """
 
 import json
-import re
 from collections.abc import Iterator, Mapping
 
 from pydantic import JsonValue
 
+from runtime.checkpoints import steps_of
 from runtime.control.readings import SamplePage
 from runtime.control.run_source import RunSource
 
 Row = dict[str, JsonValue]
 
 _FOLDER = "rollouts"
-_STEP = re.compile(r"step_(\d+)")
 _KINDS = ("all", "effective")
 _READ = 4 << 20
 _MAX_PAGE_BYTES = 64 << 20
@@ -42,8 +41,7 @@ _TOKEN_KEYS = frozenset(
 
 def rollout_steps(source: RunSource) -> tuple[int, ...]:
     """Return the steps that have a folder of rollouts, ascending."""
-    names = (entry.name for entry in source.entries(_FOLDER) if entry.is_dir)
-    return tuple(sorted(int(match[1]) for name in names if (match := _STEP.fullmatch(name))))
+    return tuple(steps_of(entry.name for entry in source.entries(_FOLDER) if entry.is_dir))
 
 
 def steps_with_traces(source: RunSource) -> tuple[int, ...]:

@@ -35,6 +35,8 @@ BROKEN = [
     ('[monitors.file]\npath = "../x.jsonl"', "monitors.file.path"),
     ('[run]\ndir = "../other"', "run.dir"),
     ('[resume]\ndir = "runs/x"', "resume.dir"),
+    ('[resume]\ndir = "runs/step_\u00b2"', "resume.dir"),
+    ('[resume]\ndir = "runs/step_007"', "resume.dir"),
     ('[inference.router]\ntype = "llm-d"', "inference.router.type"),
     ('[inference.deployment]\ntype = "disaggregated"', "inference.deployment.type"),
     (

@@ -34,3 +34,16 @@ def test_rows_that_no_reader_can_use_spoil_nothing(tmp_path: Path) -> None:
     assert sum(int(str(row["count"])) for row in bins) == 30
     assert reader.samples(run, step=3, offset=0, limit=3).total == len(rows) + 1
     assert "trainer-0" in {one.name for one in reader.components(run)}
+
+
+def test_folders_that_are_no_steps_spoil_nothing(tmp_path: Path) -> None:
+    directory = write_run(tmp_path)
+    odd = ("step_007", "step_\u0663", f"step_{'9' * 30}")
+    for name in odd:
+        (directory.path / "rollouts" / name / "train" / "all").mkdir(parents=True)
+        (directory.path / "checkpoints" / f".{name}.7.tmp").mkdir(parents=True)
+    (directory.path / "checkpoints" / ".step_6.7.tmp").mkdir()
+    reader, run = reads_of(tmp_path), stored_run(tmp_path)
+
+    assert reader.progress(run).steps_with_samples == (1, 2, 3)
+    assert [one.step for one in reader.checkpoints(run)] == [2, 4, 6]
