@@ -1,9 +1,10 @@
 """The last wanted lines of a log, read from its end block by block; no more than is needed.
 
-Files are read in pieces and never mapped: a run may cut its own log while it is read. Two blocks
-are searched at once, since RE2 and reading leave Python's lock to others.
+Files are read in pieces and never mapped: a run may cut its own log while it is read. A few blocks
+are searched at once, since RE2, unpacking and reading leave Python's lock to others.
 """
 
+import os
 import threading
 from collections import deque
 from collections.abc import Callable, Collection, Iterator
@@ -24,7 +25,8 @@ MAX_FOUND_CHARS = 32 << 20
 
 _FIRST_BLOCK = 128 << 10
 _MAX_BLOCK = 4 << 20
-_NUM_AT_ONCE = 2
+_NUM_AT_ONCE = min(4, max(2, os.cpu_count() or 1))
+"""One core a block; not all of a large machine's for one search."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,7 +168,7 @@ def _ahead(
     search: Callable[[Block], list[FoundLine]],
     blocks: Iterator[Block],
 ) -> Iterator[list[FoundLine]]:
-    """Yield what a search finds in each block, in order, one block ahead of the asker."""
+    """Yield what a search finds in each block, in order, a few blocks ahead of the asker."""
     waiting = [pool.submit(search, block) for block in islice(blocks, _NUM_AT_ONCE)]
     while waiting:
         yield waiting.pop(0).result()

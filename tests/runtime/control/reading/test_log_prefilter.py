@@ -184,8 +184,10 @@ RARE = [
     "(?i)[a-z] ?NEEDLE",
     "[a-z]+\\d[a-z]",
     "\\d{12}",
-    "\\w{16}",
     "^WARN.*\\d$",
+]
+COSTLY = [
+    "\\w{16}",
     "(?i)oom|kill(ed|er)|exception",
     "\\d{1,3}\\.\\d{1,3}\\.\\d{1,3}\\.\\d{1,3}",
 ]
@@ -212,6 +214,17 @@ def test_only_the_lines_that_may_match_are_looked_at(
         start, size = stretch[1] + 1, size + stretch[1] - stretch[0]
 
     assert 0 < size < len(block) / 50
+    assert found(block, wanted)
+
+
+@pytest.mark.parametrize("pattern", COSTLY)
+def test_what_re2_finds_faster_is_left_to_it(pattern: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.undo()
+    dull = b"12:00:00    INFO step 1 reward 0.5 and so on\n" * 10_000
+    block = dull + "\n".join(FOUND).encode()
+    wanted = compile_wanted(LineFilter(search=pattern, is_regex=True))
+
+    assert Sieve(wanted.clauses).places(block).stretch(0) == (0, len(block))
     assert found(block, wanted)
 
 
