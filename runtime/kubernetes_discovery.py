@@ -11,14 +11,8 @@ from typing import TypeVar
 
 from runtime import naming
 from runtime.kubernetes_api import ForbiddenError, KubernetesApi, Manifest
-from runtime.kubernetes_kinds import GANG_VERSIONS
+from runtime.kubernetes_kinds import GANG_VERSIONS, KINDS, KUEUE_VERSIONS
 from runtime.kubernetes_permissions import Access
-
-KUEUE_VERSIONS = ("kueue.x-k8s.io/v1beta2", "kueue.x-k8s.io/v1beta1")
-"""API versions of Kueue, the preferred first."""
-
-JOBSET_VERSION = "jobset.x-k8s.io/v1alpha2"
-KARPENTER_VERSION = "karpenter.sh/v1"
 
 OPERATOR = "paddock-operator"
 """ServiceAccount and Role of who starts, watches and ends runs: CI, or a control plane."""
@@ -102,9 +96,9 @@ def discover(api: KubernetesApi, wanted: Wanted) -> Discovery:
         claims=claims,
         queue_api=queue_api,
         queues=_queues(api, queue_api, ask) if queue_api else (),
-        jobset=api.serves(JOBSET_VERSION, "JobSet"),
+        jobset=api.serves(KINDS["JobSet"].version, "JobSet"),
         gang_api=_first_served(api, GANG_VERSIONS, "PodGroup"),
-        has_karpenter=api.serves(KARPENTER_VERSION, "NodePool"),
+        has_karpenter=api.serves(KINDS["NodePool"].version, "NodePool"),
         has_priority_class=ask(lambda: _has_priority_class(api, wanted.priority_class)),
         unread=tuple(unread),
         owner=_owner(api) if namespace else None,
@@ -168,8 +162,6 @@ def _queues(
     version: str,
     ask: Callable[[Callable[[], list[Manifest]]], list[Manifest] | None],
 ) -> tuple[str, ...] | None:
-    from runtime.kubernetes_kinds import KINDS
-
     found = ask(lambda: api.list(KINDS["LocalQueue"].at(version)))
     if found is None:
         return None

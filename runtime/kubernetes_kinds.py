@@ -41,6 +41,9 @@ class Kind:
 GANG_VERSIONS = ("scheduling.k8s.io/v1", "scheduling.k8s.io/v1beta1")
 """API versions of native gang scheduling that carry PodGroup, the preferred first."""
 
+KUEUE_VERSIONS = ("kueue.x-k8s.io/v1beta2", "kueue.x-k8s.io/v1beta1")
+"""API versions of Kueue that are read, the preferred first."""
+
 _TABLE = (
     Kind("v1", "Namespace", "namespaces", False),
     Kind("v1", "Node", "nodes", False),
@@ -72,10 +75,10 @@ _TABLE = (
         False,
     ),
     Kind("jobset.x-k8s.io/v1alpha2", "JobSet", "jobsets"),
-    Kind("kueue.x-k8s.io/v1beta2", "Workload", "workloads"),
-    Kind("kueue.x-k8s.io/v1beta2", "LocalQueue", "localqueues"),
-    Kind("kueue.x-k8s.io/v1beta2", "ClusterQueue", "clusterqueues", False),
-    Kind("kueue.x-k8s.io/v1beta2", "ResourceFlavor", "resourceflavors", False),
+    Kind(KUEUE_VERSIONS[0], "Workload", "workloads"),
+    Kind(KUEUE_VERSIONS[0], "LocalQueue", "localqueues"),
+    Kind(KUEUE_VERSIONS[0], "ClusterQueue", "clusterqueues", False),
+    Kind(KUEUE_VERSIONS[0], "ResourceFlavor", "resourceflavors", False),
     Kind("karpenter.sh/v1", "NodePool", "nodepools", False),
     Kind("karpenter.sh/v1", "NodeClaim", "nodeclaims", False),
 )

@@ -9,8 +9,7 @@ from infra.k8s.jobs import QUEUE_LABEL, job_spec
 from infra.k8s.placed import Manifest, PlacedRun
 from infra.k8s.pods import pod_template
 from runtime import naming, pod_names
-
-API_VERSION = "jobset.x-k8s.io/v1alpha2"
+from runtime.kubernetes_kinds import KINDS
 
 
 def run_job_set(groups: tuple[JobGroup, ...], placed: PlacedRun) -> Manifest:
@@ -19,7 +18,7 @@ def run_job_set(groups: tuple[JobGroup, ...], placed: PlacedRun) -> Manifest:
     metadata = placed.metadata(placed.workload)
     metadata["labels"] |= {QUEUE_LABEL: placed.profile.queue}
     return {
-        "apiVersion": API_VERSION,
+        "apiVersion": KINDS["JobSet"].version,
         "kind": "JobSet",
         "metadata": metadata,
         "spec": {

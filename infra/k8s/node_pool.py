@@ -13,8 +13,8 @@ from infra.k8s.pod_resources import GPU
 from runtime import naming, pod_names
 from runtime.cluster import NodeClass
 from runtime.gpus import GPU_TYPES
+from runtime.kubernetes_kinds import KINDS
 
-API_VERSION = "karpenter.sh/v1"
 EMPTY_NODES_STAY = "1m"
 _AWS = "karpenter.k8s.aws"
 
@@ -24,7 +24,7 @@ def run_node_pool(placed: PlacedRun) -> Manifest:
     node_class, run_id = placed.kubernetes.node_class, placed.plan.run_id
     assert node_class is not None, "a run owns nodes where the cluster names a node class"
     return {
-        "apiVersion": API_VERSION,
+        "apiVersion": KINDS["NodePool"].version,
         "kind": "NodePool",
         "metadata": {
             "name": pod_names.node_pool_name(placed.namespace, run_id),

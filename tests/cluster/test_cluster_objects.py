@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from runtime.control.dispatch import new_stack
-from runtime.kubernetes_discovery import KUEUE_VERSIONS
+from runtime.kubernetes_kinds import KUEUE_VERSIONS
 from runtime.kubernetes_model_job import ModelRequest, model_job, token_secret
 from tests.cluster.labs import STACK, make_lab
 from tests.infra.k8s.test_cluster_objects import everything, objects

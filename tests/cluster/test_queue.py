@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from runtime.kubernetes_discovery import KUEUE_VERSIONS
+from runtime.kubernetes_kinds import KUEUE_VERSIONS
 from runtime.states import RunState
 from tests.cluster.sites import LAB, ClusterSite, make_cluster_site
 from tests.testbed.cluster import Testbed

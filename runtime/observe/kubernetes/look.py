@@ -13,15 +13,15 @@ from runtime.kubernetes_api import (
     KubernetesApi,
     KubernetesError,
 )
+from runtime.kubernetes_kinds import KUEUE_VERSIONS
 from runtime.kubernetes_record import record_of
 from runtime.observe.kubernetes.facts import RunFacts
 from runtime.observe.kubernetes.index import RunIndex
-from runtime.observe.kubernetes.watch import QUEUE_APIS
 from runtime.pod_names import LABEL_RECORD, record_name
 from runtime.run_record import RunRecord
 
 _NEEDED = ("Job", "Pod")
-_QUEUES = tuple(KINDS["Workload"].at(version) for version in QUEUE_APIS)
+_QUEUES = tuple(KINDS["Workload"].at(version) for version in KUEUE_VERSIONS)
 
 
 class Look:

@@ -22,6 +22,7 @@ from runtime.kubernetes_api import (
     KubernetesError,
     UnreachableError,
 )
+from runtime.kubernetes_kinds import KUEUE_VERSIONS
 from runtime.observe.kubernetes.facts import RunFacts
 from runtime.observe.kubernetes.index import RunIndex
 from runtime.pod_names import LABEL_RECORD
@@ -29,9 +30,6 @@ from runtime.run_record import RunRecord
 
 DEBOUNCE_S = 0.2
 """How long changes are gathered before they are reported."""
-
-QUEUE_APIS = ("kueue.x-k8s.io/v1beta2", "kueue.x-k8s.io/v1beta1")
-"""Kueue's API versions that are read, the newest first."""
 
 _WATCH_S = 60.0
 """A connection that breaks without a word is noticed after this and some seconds."""
@@ -214,7 +212,7 @@ class RunWatch:
 def open_watch(api: KubernetesApi, *, run_id: str | None = None) -> RunWatch:
     """Return a watch of one run, or of all, on what the cluster serves; enter it to start."""
     job_set = KINDS["JobSet"]
-    versions = (version for version in QUEUE_APIS if api.serves(version, "Workload"))
+    versions = (version for version in KUEUE_VERSIONS if api.serves(version, "Workload"))
     return RunWatch(
         api,
         run_id=run_id,
