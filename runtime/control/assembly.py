@@ -5,7 +5,6 @@ run what it makes, and `runtime.control.app` takes its services.
 """
 
 import itertools
-import json
 import logging
 import os
 import socket
@@ -21,6 +20,7 @@ from runtime.control.artifact_store import artifacts_url, open_artifact_store
 from runtime.control.billing import StoredUsage
 from runtime.control.cluster_catalog import ClusterCatalog
 from runtime.control.dispatcher import RunDispatcher
+from runtime.control.feedback import FeedbackFile
 from runtime.control.intents import StoredIntents
 from runtime.control.known_clusters import KnownClusters
 from runtime.control.known_stacks import KnownStacks
@@ -31,7 +31,6 @@ from runtime.control.orphans import Orphan
 from runtime.control.presence import host_bound, present
 from runtime.control.readings import Usage
 from runtime.control.reconciler import PASS_S, Reconciler
-from runtime.control.requests import FeedbackNote
 from runtime.control.run_captures import StoreCapturer
 from runtime.control.run_origin import steps_in_cluster
 from runtime.control.run_places import ClusterPlaces
@@ -40,7 +39,7 @@ from runtime.control.run_sources import RunSources
 from runtime.control.services import Services
 from runtime.control.store.store import Store
 from runtime.control.stored_services import StoredAccounts, StoredRuns, StoreHealth
-from runtime.control.values import StoredRun, User
+from runtime.control.values import StoredRun
 from runtime.control.volume_stacks import StackVolumes, VolumeLoop
 from runtime.naming import new_run_id
 
@@ -261,25 +260,3 @@ class ServerHealth:
         if not found and self._keeper.server is None:
             return ("this server's lease has run out, so it begins nothing",)
         return found
-
-
-class FeedbackFile:
-    """Notes of users for the operators, one line of JSON each; `services.Feedback`."""
-
-    def __init__(self, path: Path) -> None:
-        """Keep the path; the file is made with the first note."""
-        self._path = path
-        self._lock = threading.Lock()
-
-    def add(self, user: User, note: FeedbackNote) -> None:
-        """Add a note."""
-        line = {
-            "user": user.email,
-            "category": note.category,
-            "run": note.run_id,
-            "message": note.message,
-        }
-        flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
-        with self._lock, os.fdopen(os.open(self._path, flags, 0o600), "a") as file:
-            file.write(json.dumps(line) + "\n")
-        _LOG.info("feedback of %s is in %s", user.user_id, self._path)
