@@ -66,6 +66,12 @@ class RateLimitedError(PaddockError):
         super().__init__(message)
 
 
+class FullError(PaddockError):
+    """What the server keeps for users has its full size; an operator can make room."""
+
+    code = "full"
+
+
 _STATUSES: tuple[tuple[type[PaddockError], int], ...] = (
     (UnauthorizedError, 401),
     (ForbiddenError, 403),
@@ -73,6 +79,7 @@ _STATUSES: tuple[tuple[type[PaddockError], int], ...] = (
     (RunStateError, 409),
     (ConflictError, 409),
     (StackError, 409),
+    (FullError, 409),
     (RateLimitedError, 429),
     (ConfigError, 422),
     (ProblemsError, 400),
