@@ -1,4 +1,4 @@
-"""What looks like a credential where none belongs: names of variables, addresses, package specs.
+"""What looks like a credential where none belongs: variables, headers, addresses, package specs.
 
 Pure, on text alone. What is judged here is stored and shown as it was written; values that a run
 needs come as secrets (`runtime.secret_rules`). Called by the rules of configs, stacks and requests.
@@ -15,6 +15,8 @@ _CREDENTIAL = re.compile(
 )
 _FILE_NAME = re.compile(r"_(?:FILE|PATH|DIR)$")
 _NO_SECRETS = frozenset({"", "0", "1", "true", "false", "none", "empty"})
+_HEADERS = frozenset({"authorization", "proxy-authorization", "cookie"})
+"""Besides those whose names would be a variable's: x-api-key, x-auth-token."""
 _ADDRESS = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://\S+")
 _REFERENCE = re.compile(r"\$\{[A-Za-z_][A-Za-z0-9_]*\}")
 
@@ -31,6 +33,16 @@ def is_credential(name: str, value: str) -> bool:
     vLLM's clients send "EMPTY" where a server asks for no key, and some switches end in _TOKEN.
     """
     return is_credential_name(name) and value.strip().lower() not in _NO_SECRETS
+
+
+def is_credential_header(name: str, value: str) -> bool:
+    """Tell whether a header of HTTP may be a credential: by its name, in any case.
+
+    One whose value says that no key is asked for (`Bearer EMPTY`) is none.
+    """
+    if name.strip().lower() not in _HEADERS and not is_credential_name(name):
+        return False
+    return value.strip().lower().removeprefix("bearer ").strip() not in _NO_SECRETS
 
 
 def address_credential(address: str) -> str | None:

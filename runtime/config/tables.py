@@ -1,10 +1,10 @@
-"""Where a config holds environment variables, names of key variables, and addresses."""
+"""Where a config holds environment variables, names of key variables, headers and addresses."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
 
 from runtime.config.algo import OPD, AlgoConfig
-from runtime.config.client import FrozenModel
+from runtime.config.client import ClientOptions, FrozenModel
 from runtime.config.inference import DisaggregatedInference
 from runtime.config.rl import RLConfig
 from runtime.config.schema_walk import Loc
@@ -54,6 +54,35 @@ def key_variables(config: RLConfig) -> Iterator[tuple[Loc, str]]:
         for seat, agent in source.env.seats.items():
             if agent.client is not None:
                 yield (*loc, "env", seat, "client", "api_key_var"), agent.client.api_key_var
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class HeaderTable:
+    """One table of headers as they are sent; `secrets_key` names where a secret belongs instead."""
+
+    loc: Loc
+    values: dict[str, str]
+    secrets_key: str
+
+
+def header_tables(config: RLConfig) -> Iterator[HeaderTable]:
+    """Yield every table of headers that an endpoint gets."""
+    clients: list[tuple[Loc, ClientOptions]] = [
+        (("orchestrator", "model", "client"), config.orchestrator.model.client),
+        *frozen_models(config),
+    ]
+    for loc, client in clients:
+        yield HeaderTable(
+            loc=(*loc, "headers"), values=client.headers, secrets_key="headers_from_env"
+        )
+    for loc, source in placed_sources(config):
+        for index, judge in enumerate(source.env.taskset.task.judges):
+            place = (*loc, "env", "taskset", "task", "judges", index, "headers")
+            yield HeaderTable(loc=place, values=judge.headers, secrets_key="api_key_var")
+        for seat, agent in source.env.seats.items():
+            if agent.client is not None:
+                place = (*loc, "env", seat, "client", "headers")
+                yield HeaderTable(loc=place, values=agent.client.headers, secrets_key="api_key_var")
 
 
 def urls(config: RLConfig) -> Iterator[tuple[Loc, str]]:

@@ -2,7 +2,12 @@
 
 import pytest
 
-from runtime.credentials import address_credential, check_environment, is_credential
+from runtime.credentials import (
+    address_credential,
+    check_environment,
+    is_credential,
+    is_credential_header,
+)
 
 CANARY = "canary-5f1d"
 
@@ -75,3 +80,22 @@ def test_a_variable_is_a_credential_by_name_unless_its_value_cannot_be_one(
     name: str, value: str, told: bool
 ) -> None:
     assert is_credential(name, value) is told
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "told"),
+    [
+        ("Authorization", "Bearer abc", True),
+        ("AUTHORIZATION", "Basic abc", True),
+        ("proxy-authorization", "abc", True),
+        ("Cookie", "session=abc", True),
+        ("x-api-key", "abc", True),
+        ("X-Auth-Token", "abc", True),
+        ("Authorization", "Bearer EMPTY", False),
+        ("Authorization", "", False),
+        ("X-Session-ID", "abc", False),
+        ("Accept", "application/json", False),
+    ],
+)
+def test_a_header_is_a_credential_by_name_in_any_case(name: str, value: str, told: bool) -> None:
+    assert is_credential_header(name, value) is told

@@ -9,8 +9,15 @@ from urllib.parse import urlsplit
 from runtime.config.rl import RLConfig
 from runtime.config.rules.rule import broken, rule
 from runtime.config.schema_walk import Loc
-from runtime.config.tables import EnvTable, env_tables, key_variables, placed_sources, urls
-from runtime.credentials import address_credential, is_credential
+from runtime.config.tables import (
+    EnvTable,
+    env_tables,
+    header_tables,
+    key_variables,
+    placed_sources,
+    urls,
+)
+from runtime.credentials import address_credential, is_credential, is_credential_header
 from runtime.errors import Problem
 from runtime.secret_rules import is_reserved
 
@@ -127,6 +134,20 @@ def key_variables_are_the_users(config: RLConfig) -> Iterator[Problem]:
             )  # fmt: skip
 
 
+@rule("orchestrator")
+def headers_hold_no_credentials(config: RLConfig) -> Iterator[Problem]:
+    """A key goes to an endpoint from a variable; a header in the file is stored as written."""
+    for table in header_tables(config):
+        for name, value in table.values.items():
+            if is_credential_header(name, value):
+                yield broken(
+                    (*table.loc, name),
+                    f"{name[:60]} holds a credential, and the file is stored and shown as written",
+                    fix="remove it, change the key, pass the new one with -e and name its variable "
+                    f"in {table.secrets_key}",
+                )
+
+
 @rule("trainer", "orchestrator")
 def endpoints_are_not_the_platforms(config: RLConfig) -> Iterator[Problem]:
     """Nobody calls the cloud's metadata service or the cluster's API through a config."""
@@ -176,6 +197,7 @@ RULES = (
     source_names_are_file_names,
     environment_is_the_users,
     key_variables_are_the_users,
+    headers_hold_no_credentials,
     endpoints_are_not_the_platforms,
     no_script_of_slurm_is_run,
 )

@@ -67,6 +67,15 @@ BROKEN = [
         "[orchestrator.model.client]\nbase_url = 'https://user:pw@host/v1'",
         "orchestrator.model.client.base_url",
     ),
+    (
+        "[orchestrator.model.client.headers]\nauthorization = 'Bearer x'",
+        "orchestrator.model.client.headers.authorization",
+    ),
+    (
+        "[orchestrator.algo]\ntype = 'opd'\n[orchestrator.algo.teacher]\nname = 't'\n"
+        "base_url = 'http://t/v1'\nheaders.Cookie = 'session=x'",
+        "orchestrator.algo.teacher.headers.Cookie",
+    ),
     ("[env_vars]\n'A-B' = 'x'", "env_vars.A-B"),
     ("[inference.env_vars]\nWANDB_RUN_ID = 'x'", "inference.env_vars.WANDB_RUN_ID"),
     ("[orchestrator.heartbeat]\nurl = 'http://[fe80::1]/'", "orchestrator.heartbeat.url"),
@@ -90,6 +99,14 @@ OF_THE_SOURCE = [
     (
         "env.taskset.task.judges = [{api_key_var = 'PADDOCK_X'}]",
         "env.taskset.task.judges[0].api_key_var",
+    ),
+    (
+        "env.taskset.task.judges = [{headers = {X-Api-Key = 'x'}}]",
+        "env.taskset.task.judges[0].headers.X-Api-Key",
+    ),
+    (
+        "env.agent.client = {type = 'eval', headers = {Proxy-Authorization = 'Basic x'}}",
+        "env.agent.client.headers.Proxy-Authorization",
     ),
 ]
 
@@ -151,6 +168,7 @@ def test_a_message_says_what_is_allowed_and_what_to_do():
         "[env_vars]\nHF_TOKEN = 'canary'",
         "[orchestrator.model.client.headers]\nAuthorization = ['canary']",
         "[orchestrator.model.client]\nwait_for_ready_timeout = 'sk-canary'",
+        "[orchestrator.model.client.headers]\nAuthorization = 'Bearer canary'",
         "[orchestrator.heartbeat]\nurl = 'http://user:canary@host/'",
         "[orchestrator.model.client]\nbase_url = 'http://host/v1?api_key=canary'",
         "[orchestrator.heartbeat]\nurl = 'http://user:canary@169.254.169.254/'",
@@ -163,3 +181,16 @@ def test_no_message_holds_what_may_be_a_secret(extra: str):
     assert error is not None
     assert "canary" not in str(error).replace("unknown_canary_holder", "")
     assert "canary" not in repr(error).replace("unknown_canary_holder", "")
+
+
+def test_a_credential_in_a_header_is_told_where_it_belongs():
+    error = refusal(f"{MINIMAL}\n[orchestrator.model.client.headers]\nX-Auth-Token = 'x'\n")
+
+    assert "orchestrator.model.client.headers.X-Auth-Token" in str(error)
+    assert "name its variable in headers_from_env" in str(error)
+
+
+def test_headers_without_a_credential_pass():
+    headers = "X-Team = 'rl'\nAuthorization = 'Bearer EMPTY'\nX-Api-Key = ''"
+
+    assert refusal(f"{MINIMAL}\n[orchestrator.model.client.headers]\n{headers}\n") is None
