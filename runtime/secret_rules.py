@@ -24,7 +24,7 @@ def secret_problems(values: Mapping[str, str]) -> list[Problem]:
         )
     for name, value in values.items():
         problems += _name_problems(name) + _value_problems(name, value)
-    total = sum(len(value.encode(errors="surrogateescape")) for value in values.values())
+    total = sum(map(_num_bytes, values.values()))
     if total > limits.MAX_SECRETS_TOTAL_BYTES:
         problems.append(
             _problem(
@@ -127,14 +127,23 @@ def is_reserved(name: str) -> bool:
 
 def _value_problems(name: str, value: str) -> list[Problem]:
     problems = []
-    size = len(value.encode(errors="surrogateescape"))
+    size = _num_bytes(value)
     if size > limits.MAX_SECRET_VALUE_BYTES:
         problems.append(
             _problem(f"{name[:24]}: value of {size} bytes, at most {limits.MAX_SECRET_VALUE_BYTES}")
         )
     if "\0" in value:
         problems.append(_problem(f"{name[:24]}: value holds a NUL byte"))
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        problems.append(_problem(f"{name[:24]}: value is not UTF-8 text"))
     return problems
+
+
+def _num_bytes(value: str) -> int:
+    """Return the size of a value, which may hold a half of a surrogate pair: JSON can write one."""
+    return len(value.encode(errors="surrogatepass"))
 
 
 def _unquote(value: str) -> str:

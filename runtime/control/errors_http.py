@@ -152,6 +152,8 @@ def _answer(
 ) -> Response:
     if not _PRINTED_AS_IS.fullmatch(request.url.path):
         detail = _plain(detail)
+    elif isinstance(detail, str):
+        detail = sound(detail)
     body: dict[str, object] = {"detail": detail}
     if problems:  # paddock's own, since `detail` runs the problems of a refusal together
         body["problems"] = [_whole(problem) for problem in problems]

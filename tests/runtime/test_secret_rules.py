@@ -47,6 +47,8 @@ def test_environment_variable_names_are_accepted(name: str) -> None:
         ({"A": "x" * (32 * 1024 + 1)}, "32769 bytes"),
         ({f"K{i}": "x" * (32 * 1024) for i in range(9)}, "294912 bytes in total"),
         ({"A": "a\0b"}, "NUL"),
+        ({"A": "half \ud800"}, "A: value is not UTF-8 text"),
+        ({"A": "\udcff"}, "A: value is not UTF-8 text"),
     ],
 )
 def test_limits_are_refused_with_their_figure(values: dict[str, str], said: str) -> None:

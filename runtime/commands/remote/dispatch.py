@@ -121,13 +121,7 @@ def read_secrets(flags: list[str], files: list[Path]) -> dict[str, str]:
     for path in files:
         values |= read_env_file(path)
     values |= read_env_flags(flags, os.environ)
-    problems = secret_problems(values)
-    for name, value in values.items():
-        try:
-            value.encode()
-        except UnicodeEncodeError:
-            problems.append(Problem(loc=("env",), message=f"{name[:24]}: value is not UTF-8 text"))
-    if problems:
+    if problems := secret_problems(values):
         raise SettingsError(problems, source="secrets")
     for name in [flag.partition("=")[0] for flag in flags if "=" in flag]:
         say(

@@ -179,6 +179,29 @@ def test_a_refusal_has_each_problem_apart(server: ApiServer, ada: Person) -> Non
     assert "PATH is reserved" in answer["detail"]
 
 
+@pytest.mark.parametrize(
+    ("fields", "status"),
+    [
+        ('"env": {"A": "\\ud800"}', 400),
+        ('"hfToken": "\\ud800"', 400),
+        (f'"env": {{"\\ud800{"A" * 200}": "x"}}', 400),
+        ('"env": {"\\ud800": []}', 422),
+        ('"environments": ["\\ud800"]', 422),
+        ('"\\ud800": 1', 422),
+    ],
+)
+def test_half_of_a_surrogate_pair_is_refused_wherever_it_stands(
+    server: ApiServer, ada: Person, fields: str, status: int
+) -> None:
+    body = f'{{"config": {json.dumps(seed_config())}, {fields}}}'
+    headers = {"Content-Type": "application/json"}
+
+    answer = server.ask("POST", RUNS, ada.token, content=body, headers=headers)
+
+    assert answer[0] == status, answer
+    assert num_runs(server) == 0
+
+
 @pytest.mark.parametrize("path", [RUNS, f"{RUNS}/prepare"])
 def test_sft_is_not_served(server: ApiServer, ada: Person, path: str) -> None:
     body: dict[str, object] = {"mode": "sft"}
