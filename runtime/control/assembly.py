@@ -48,7 +48,7 @@ _JOIN_S = 30.0
 _CONNECT_S = 60.0
 _POLL_S = 0.2
 _ROUND_S = 1800.0
-"""How long one round waits for what is under way; a capture takes 15 minutes at most."""
+"""How long one round waits for what is under way; the next one goes on with a longer capture."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

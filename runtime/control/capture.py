@@ -2,13 +2,14 @@
 
 May be interrupted anywhere and asked for again: what is in the manifest is not done twice, what is
 not is done anew under the same keys. It is `done` only when every file has been read back from the
-store and compared. Called by the reconciler in a thread of its own; bounded by a deadline, after
-which the teardown goes on with what there is.
+store and compared. Called by the reconciler in a thread of its own; once it has kept nothing more
+for its limit, the teardown goes on with what there is.
 """
 
 import logging
 import threading
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
@@ -39,8 +40,8 @@ from runtime.control.run_source import RunSource, SourceUnavailableError
 from runtime.control.values import StoredRun
 from runtime.states import Capture
 
-DEADLINE_S = 1800.0
-"""How long a capture may take: no GPU waits for it, but the rest of the stack does."""
+LIMIT_S = 1800.0
+"""How long a capture goes on while nothing more is kept: the rest of the stack waits for it."""
 
 _LOG = logging.getLogger(__name__)
 _SAVE_S = 5.0
@@ -50,15 +51,18 @@ _MAX_ROUNDS = 4
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class CaptureOptions:
-    """What is captured, and how long it may take.
+    """What is captured, and how long it may go on without keeping anything more.
 
-    `stop` is set when the server ends: the capture returns at once, to be asked for again. The
-    files of a `partial` source are not all of the run's, whose capture is INCOMPLETE for that.
+    `stop` is set when the server ends: the capture returns at once, to be asked for again. `moved`
+    is called whenever more of a file has been kept, or found to be; not for a file that was kept
+    whole before and has changed, which it might do for ever. The files of a `partial` source are
+    not all of the run's, whose capture is INCOMPLETE for that.
     """
 
-    deadline_s: float = DEADLINE_S
+    limit_s: float = LIMIT_S
     checkpoints: Checkpoints = "last"
     stop: threading.Event = field(default_factory=threading.Event)
+    moved: Callable[[], None] = lambda: None
     partial: str = ""
     """Why the source does not have everything."""
 
@@ -113,7 +117,7 @@ class _Job:
         self, run: StoredRun, source: RunSource, store: ArtifactStore, options: CaptureOptions
     ) -> None:
         self.options = options
-        self.ends_at = time.monotonic() + options.deadline_s
+        self.ends_at = time.monotonic() + options.limit_s
         self.trouble = ""
         self._run = run
         self._source = source
@@ -121,6 +125,7 @@ class _Job:
         self._manifest: Manifest | None = None
         self._files: dict[str, CapturedFile] = {}
         self._trusted: set[str] = set()
+        self._kept_once: set[str] = set()
         self._saved_at = 0.0
 
     def capture(self) -> None:
@@ -167,6 +172,8 @@ class _Job:
         file = self._with_sound_parts(wanted.path, file)
         if file.num_kept == size:
             self._files[wanted.path] = file
+            self._move(wanted.path)
+            self._kept_once.add(wanted.path)
             return not is_same
         while file.num_kept < size:
             self._check_time()
@@ -174,9 +181,17 @@ class _Job:
             file = file.model_copy(update={"parts": (*file.parts, part)})
             self._files[wanted.path] = file
             self._trusted.add(part.key)
+            self._move(wanted.path)
             if time.monotonic() - self._saved_at >= _SAVE_S:
                 self._save(is_complete=False)
+        self._kept_once.add(wanted.path)
         return True
+
+    def _move(self, path: str) -> None:
+        """Begin the time anew for more of a file that was not kept whole before."""
+        if path not in self._kept_once:
+            self.ends_at = time.monotonic() + self.options.limit_s
+            self.options.moved()
 
     def _slice(self, path: str, file: CapturedFile) -> Slice:
         rank = file.parts[-1].last_rank if file.parts else DEFAULT_RANK

@@ -1,7 +1,7 @@
 """Capture of what a run wrote, before its teardown, as the reconciler drives it; a protocol.
 
 The reconciler begins it once nothing of the run runs any more, asks how far it is, and goes on with
-the teardown when it is done, has failed for good, or is not done within its time.
+the teardown when it is done, has failed for good, or makes no progress any more.
 """
 
 from dataclasses import dataclass
@@ -11,7 +11,10 @@ from typing import Protocol
 from runtime.control.values import StoredRun
 
 CAPTURE_LIMIT_S = 900.0
-"""After which a teardown goes on with capture=incomplete."""
+"""After so long in which nothing more is kept, a teardown goes on with capture=incomplete.
+
+Large checkpoints take longer than this altogether, and no GPU waits for them.
+"""
 
 
 class CaptureState(StrEnum):
@@ -29,6 +32,8 @@ class CaptureReport:
 
     state: CaptureState
     message: str = ""
+    idle_s: float | None = None
+    """For how long nothing more has been kept, None where nobody has counted."""
 
 
 class Capturer(Protocol):

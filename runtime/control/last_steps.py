@@ -31,7 +31,7 @@ BY_HAND_S = 20.0
 """How long whoever made a run has to destroy it at its end, as `paddock wait --destroy` does."""
 
 _ENDING = frozenset({OperationKind.DESTROY, OperationKind.REMOVE, OperationKind.RECOVER})
-_LATE = "not done within {:.0f} s: what is missing stays in the run directory"
+_LATE = "nothing more was kept for {:.0f} s: what is missing stays in the run directory"
 
 
 def aftermath(at: Situation) -> Step:
@@ -62,11 +62,19 @@ def captured(at: Situation) -> Step | None:
         return EndCapture(capture=Capture.DONE, message=report.message)
     if report is not None and report.state is CaptureState.FAILED:
         return EndCapture(capture=Capture.INCOMPLETE, message=report.message)
-    since = at.capture_since
-    if since is not None and (at.now - since).total_seconds() > CAPTURE_LIMIT_S:
+    idle_s = _idle_s(at)
+    if idle_s is not None and idle_s > CAPTURE_LIMIT_S:
         why = f"{report.message}; " if report is not None and report.message else ""
         return EndCapture(capture=Capture.INCOMPLETE, message=why + _LATE.format(CAPTURE_LIMIT_S))
     return Nothing()
+
+
+def _idle_s(at: Situation) -> float | None:
+    """Return how long the capture has made no progress; without a report, since it began."""
+    if at.capture is not None and at.capture.idle_s is not None:
+        return at.capture.idle_s
+    since = at.capture_since
+    return (at.now - since).total_seconds() if since is not None else None
 
 
 def _unused(at: Situation) -> Step:

@@ -6,8 +6,10 @@ next server that is asked for it.
 
 import logging
 import threading
+import time
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
+from functools import partial
 from uuid import uuid4
 
 from runtime.control.artifact_store import (
@@ -31,6 +33,7 @@ _NUM_KEPT = 1000
 _POD_LOGS_S = 60.0
 _GOING = CaptureReport(state=CaptureState.RUNNING)
 
+_Key = tuple[str, int]
 _LOG = logging.getLogger(__name__)
 
 
@@ -53,9 +56,11 @@ class StoreCapturer:
         self._sources = sources
         self._artifacts: ArtifactStore = sources.artifacts
         self._stop = threading.Event()
-        self._options = CaptureOptions(deadline_s=limit_s, checkpoints=checkpoints, stop=self._stop)
+        self._options = CaptureOptions(limit_s=limit_s, checkpoints=checkpoints, stop=self._stop)
         self._pool = ThreadPoolExecutor(NUM_AT_ONCE, thread_name_prefix="capture")
-        self._begun: dict[tuple[str, int], Future[CaptureReport]] = {}
+        self._begun: dict[_Key, Future[CaptureReport]] = {}
+        self._moved_at: dict[_Key, float] = {}
+        self._any_moved_at = 0.0
         self._lock = threading.Lock()
 
     def capture(self, run: StoredRun) -> CaptureReport:
@@ -65,12 +70,12 @@ class StoreCapturer:
             begun = self._begun.get(key)
             said = _said(begun)
             is_at_it = begun is not None and not begun.done()
-            if is_at_it or said.state is not CaptureState.RUNNING:
+            if said.state is not CaptureState.RUNNING:
                 return said
-            if not self._stop.is_set():
+            if not is_at_it and not self._stop.is_set():
                 self._forget_old()
                 self._begun[key] = self._pool.submit(self._capture, run)
-        return said
+            return replace(said, idle_s=self._idle_s(key))
 
     def close(self) -> None:
         """Interrupt what is captured now and wait for it to let go."""
@@ -83,16 +88,34 @@ class StoreCapturer:
             if source is None:
                 # its cluster is not known to this server now, and may be at the next look
                 return _GOING
-            result = capture_run(run, source, self._artifacts, self._options)
+            options = replace(self._options, moved=partial(self._move, (run.run_id, run.attempt)))
+            result = capture_run(run, source, self._artifacts, options)
             if result.capture is Capture.INCOMPLETE:
                 result = self._with_pod_logs(run, result)
         except PaddockError as error:  # a context that is away for now: the next look begins again
             return CaptureReport(state=CaptureState.RUNNING, message=str(error))
         except Exception:  # the boundary of a thread: the teardown must not wait for a bug
-            _LOG.exception("capture of %s", run.run_id)
+            _LOG.exception("capture of %s", run.run_id, extra={"run": run.run_id})
             return CaptureReport(state=CaptureState.FAILED, message="an error of the server")
-        _LOG.info("capture of %s: %s %s", run.run_id, result.capture, result.reason)
+        said = run.run_id, result.capture, result.reason
+        _LOG.info("capture of %s: %s %s", *said, extra={"run": run.run_id})
         return _report(result)
+
+    def _idle_s(self, key: _Key) -> float:
+        """Return how long nothing more of a run was kept, since this server was first asked.
+
+        A run that waits for others' captures is idle for no longer than they are.
+        """
+        now = time.monotonic()
+        since = self._moved_at.setdefault(key, now)
+        begun = self._begun.get(key)
+        if begun is not None and not begun.running() and not begun.done():
+            since = max(since, self._any_moved_at)
+        return now - since
+
+    def _move(self, key: _Key) -> None:
+        with self._lock:
+            self._moved_at[key] = self._any_moved_at = time.monotonic()
 
     def _with_pod_logs(self, run: StoredRun, before: CaptureResult) -> CaptureResult:
         """Save what the pods of a run still know, where its files could not be read."""
@@ -100,7 +123,7 @@ class StoreCapturer:
         if source is None or self._has_logs(run):
             return before
         why = f"only the logs of its pods: {before.reason}"
-        options = replace(self._options, deadline_s=_POD_LOGS_S, partial=why)
+        options = replace(self._options, limit_s=_POD_LOGS_S, partial=why)
         return capture_run(run, source, self._artifacts, options)
 
     def _has_logs(self, run: StoredRun) -> bool:
@@ -112,6 +135,7 @@ class StoreCapturer:
         ended = [key for key, begun in self._begun.items() if begun.done()]
         for key in ended[: max(0, len(ended) - _NUM_KEPT)]:
             del self._begun[key]
+            self._moved_at.pop(key, None)
 
 
 def _check(store: ArtifactStore) -> None:

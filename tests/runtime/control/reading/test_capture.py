@@ -142,7 +142,7 @@ def test_after_its_deadline_a_capture_is_incomplete_and_says_why(tmp_path: Path)
     root = write_run(tmp_path).path
     source = FailingSource(root)
     source.num_failures = 10**9
-    options = CaptureOptions(deadline_s=2.0)
+    options = CaptureOptions(limit_s=2.0)
 
     result = capture_run(
         stored_run(tmp_path, RunState.FAILED), source, DirectoryStore(tmp_path / "a"), options
@@ -198,7 +198,7 @@ def test_what_a_later_attempt_wrote_is_added_and_nothing_is_lost(tmp_path: Path)
 
 
 def test_a_run_that_ran_and_has_no_log_is_not_captured(tmp_path: Path) -> None:
-    options = CaptureOptions(deadline_s=2.0)
+    options = CaptureOptions(limit_s=2.0)
     store = DirectoryStore(tmp_path / "artifacts")
 
     result = capture_run(

@@ -1,7 +1,7 @@
 """The capture comes before the teardown, for a bounded time."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
@@ -94,7 +94,26 @@ def test_a_capture_that_is_late_is_given_up(
     run = captured.until_settled("run-1")
 
     assert (run.capture, run.teardown) == (Capture.INCOMPLETE, Teardown.DONE)
-    assert words(captured)[-1].startswith("incomplete: 3 of 9 files; not done within")
+    assert words(captured)[-1].startswith("incomplete: 3 of 9 files; nothing more was kept for")
+
+
+def test_a_capture_that_goes_on_is_not_given_up_however_long_it_takes(
+    captured: Site,
+    operator: FakeOperator,
+    capture: SlowCapture,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("runtime.control.last_steps.CAPTURE_LIMIT_S", 0.0)
+    capture.report = replace(GOING, idle_s=0.0)
+
+    for _ in range(3):
+        captured.reconciler.make_pass()
+    assert captured.run("run-1").capture is Capture.RUNNING
+    assert OperationKind.DESTROY not in operator.of("run-1")
+
+    capture.report = replace(GOING, idle_s=1.0)
+    run = captured.until_settled("run-1")
+    assert (run.capture, run.teardown) == (Capture.INCOMPLETE, Teardown.DONE)
 
 
 def test_a_cluster_whose_context_is_gone_holds_the_teardown_for_the_same_time_only(

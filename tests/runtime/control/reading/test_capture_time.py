@@ -1,0 +1,128 @@
+"""How long a capture may take: as long as it goes on, and not for ever."""
+
+import threading
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from runtime.control import capture, run_captures
+from runtime.control.artifact_store import DirectoryStore
+from runtime.control.capture import CaptureOptions, capture_run
+from runtime.control.run_captures import StoreCapturer
+from runtime.control.run_source import Entry, FolderSource, RunSource
+from runtime.control.run_sources import RunSources
+from runtime.control.values import StoredRun
+from runtime.states import Capture, RunState
+from tests.runtime.control.reading.clusters import OneCluster
+from tests.runtime.control.reading.run_files import stored_run, write_run
+from tests.waiting import wait_for
+
+READ_S = 600.0
+OPTIONS = CaptureOptions(limit_s=900.0)
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
+    """Return the time of captures, which stands still unless a test moves it."""
+    now = SimpleNamespace(s=1000.0)
+    for module in (capture, run_captures):
+        monkeypatch.setattr(module, "time", SimpleNamespace(monotonic=lambda: now.s))
+    monkeypatch.setattr(capture, "_RETRY_S", (0.0,))
+    return now
+
+
+class SlowSource(FolderSource):
+    """A run directory that takes ten minutes to read each file; `is_growing` while a run writes."""
+
+    def __init__(self, path: Path, clock: SimpleNamespace, *, is_growing: bool = False) -> None:
+        """Move this clock."""
+        super().__init__(path)
+        self._clock = clock
+        self._is_growing = is_growing
+
+    def read(self, path: str, offset: int, size: int) -> bytes:
+        """Return a part of a file, late."""
+        self._clock.s += READ_S
+        return super().read(path, offset, size)
+
+    def entries(self, folder: str) -> list[Entry]:
+        """Return what is there; what grows is younger at each look."""
+        found = super().entries(folder)
+        return [replace(one, mtime=self._clock.s) for one in found] if self._is_growing else found
+
+
+def test_a_capture_that_goes_on_takes_as_long_as_it_needs(
+    tmp_path: Path, clock: SimpleNamespace
+) -> None:
+    source = SlowSource(write_run(tmp_path).path, clock)
+    run = stored_run(tmp_path, RunState.COMPLETED)
+
+    result = capture_run(run, source, DirectoryStore(tmp_path / "artifacts"), OPTIONS)
+
+    assert (result.capture, result.reason) == (Capture.DONE, "")
+    assert clock.s > 1000.0 + 10 * READ_S
+
+
+def test_files_that_always_change_do_not_keep_a_capture_going(
+    tmp_path: Path, clock: SimpleNamespace
+) -> None:
+    source = SlowSource(write_run(tmp_path).path, clock, is_growing=True)
+    run = stored_run(tmp_path, RunState.COMPLETED)
+
+    result = capture_run(run, source, DirectoryStore(tmp_path / "artifacts"), OPTIONS)
+
+    assert result.capture is Capture.INCOMPLETE
+
+
+class HeldSource(FolderSource):
+    """A run directory of which a file is read for each turn that a test gives."""
+
+    def __init__(self, path: Path) -> None:
+        """Begin without a turn."""
+        super().__init__(path)
+        self.turns = threading.Semaphore(0)
+
+    def read(self, path: str, offset: int, size: int) -> bytes:
+        """Wait for a turn."""
+        assert self.turns.acquire(timeout=60)
+        return super().read(path, offset, size)
+
+
+class OneSource(RunSources):
+    """The sources of a cluster with one run directory for all."""
+
+    def __init__(self, path: Path, source: RunSource) -> None:
+        """Give every run this source."""
+        super().__init__(OneCluster(path), DirectoryStore(path / "artifacts"))
+        self._source = source
+
+    def live(self, run: StoredRun) -> RunSource | None:
+        """Return it."""
+        return self._source
+
+
+def test_a_capture_says_for_how_long_nothing_was_kept_and_who_waits_is_no_idler(
+    tmp_path: Path, clock: SimpleNamespace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(run_captures, "NUM_AT_ONCE", 1)
+    source = HeldSource(write_run(tmp_path).path)
+    capturer = StoreCapturer(OneSource(tmp_path, source))
+    first = stored_run(tmp_path, RunState.COMPLETED)
+    second = replace(first, run_id="run-2")
+
+    def idle(run: StoredRun) -> float | None:
+        return capturer.capture(run).idle_s
+
+    try:
+        assert (idle(first), idle(second)) == (0.0, 0.0)
+        clock.s += 800.0
+        assert (idle(first), idle(second)) == (800.0, 800.0)
+        source.turns.release()
+        wait_for(lambda: idle(first) == 0.0)
+        clock.s += 200.0
+        assert (idle(first), idle(second)) == (200.0, 200.0)
+    finally:
+        source.turns.release(1000)
+        capturer.close()
