@@ -57,7 +57,7 @@ def create(
 @router.post("/{run_id}/pause")
 def pause(run: RunDep, caller: CallerDep, services: ServicesDep) -> PausedRun:
     """Checkpoint a run and let its GPUs go."""
-    return PausedRun(status=services.intents.pause(caller.user, run.run_id).state)
+    return PausedRun.of(services.intents.pause(caller.user, run.run_id))
 
 
 @router.post("/{run_id}/resume", status_code=201, dependencies=[Depends(limit_dispatch)])

@@ -15,6 +15,7 @@ from runtime.credentials import check_environment
 from runtime.errors import Problem, RefusedError
 from runtime.limits import MAX_CONFIG_BYTES, MAX_SECRETS_PER_RUN
 from runtime.secret_rules import secret_problems
+from runtime.states import RunState
 
 HF_TOKEN = "HF_TOKEN"  # noqa: S105 - the name
 WANDB_API_KEY = "WANDB_API_KEY"
@@ -142,9 +143,15 @@ class DispatchedRun(Answer):
 
 
 class PausedRun(Answer):
-    """The state of a run that is to pause."""
+    """Where a run is on its way to PAUSED."""
 
     status: str
+
+    @classmethod
+    def of(cls, run: StoredRun) -> "PausedRun":
+        """Return PAUSING from the wish on, which the row's state follows at the next pass."""
+        is_there = run.state is RunState.PAUSED
+        return cls(status=RunState.PAUSED if is_there else RunState.PAUSING)
 
 
 def check_mode(mode: str | None) -> None:

@@ -95,7 +95,7 @@ def _volume_stack(connection: Connection, user: User, request: CreateRun) -> str
 
 @dataclass(kw_only=True)
 class FakeIntents:
-    """Does at once what the reconciler would do later."""
+    """Does at once what the reconciler would do later; a pause is only wished, as it is there."""
 
     store: Store
     resumed: list[ResumeRun] = field(default_factory=list)
@@ -110,7 +110,7 @@ class FakeIntents:
         run = self._run(run_id)
         if run.state is not RunState.RUNNING:
             raise RunStateError(f"only a RUNNING run can be paused, this one is {run.state}")
-        return self._set(run, wish=Wish.PAUSE, state=RunState.PAUSING)
+        return self._set(run, wish=Wish.PAUSE)
 
     def resume(self, user: User, run_id: str, request: ResumeRun) -> StoredRun:
         """Resume a run."""

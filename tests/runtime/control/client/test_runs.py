@@ -103,6 +103,7 @@ def test_a_run_is_paused_resumed_and_restarted(
     assert early.code == 7
     assert "only a RUNNING run can be paused, this one is QUEUED" in early.err
     assert restarted.out == f"Run {run_id} restarting from checkpoint\nStatus: PENDING\n"
+    assert paused.out.startswith(f"Run {run_id} is pausing\nStatus: PAUSING\n")
     assert f"Once PAUSED, resume with: paddock train resume {run_id}" in paused.out
     assert resumed.out.startswith(f"Resumed hosted run {run_id}\n")
     assert intents.resumed[0].secrets == {"K": "v"}
