@@ -71,7 +71,10 @@ def json_lines() -> logging.Formatter:
 
 
 class _JsonLines(logging.Formatter):
-    """One line of JSON a record; the request log's message is an object, and merged into it."""
+    """One line of JSON a record, with the run that it is about where its logger was told.
+
+    The request log's message is an object, and merged into the line.
+    """
 
     def format(self, record: logging.LogRecord) -> str:
         time = datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds")
@@ -85,6 +88,8 @@ class _JsonLines(logging.Formatter):
             line |= json.loads(message)
         else:
             line["message"] = message
+            if isinstance(run := getattr(record, "run", None), str):
+                line["run"] = run
         if record.exc_info:
             line["exception"] = self.formatException(record.exc_info)
         return json.dumps(line)

@@ -115,7 +115,8 @@ class Acts:
                 subject.memory.pause = PauseMark(since=read_clock(tx), step=newest)
             if step.state is RunState.PAUSED:
                 close_intervals(tx, changed)
-        _LOG.info("%s attempt %d %s %s", run.run_id, run.attempt, step.state, step.reason)
+        said = run.run_id, run.attempt, step.state, step.reason
+        _LOG.info("%s attempt %d %s %s", *said, extra={"run": run.run_id})
         return True
 
     def _is_anything_left(self, subject: Subject) -> bool:
@@ -203,7 +204,8 @@ class Acts:
             except PaddockError as error:
                 self._tell(subject, error)
             except Exception:
-                _LOG.exception("%s: an act failed", subject.at.run.run_id)
+                run_id = subject.at.run.run_id
+                _LOG.exception("%s: an act failed", run_id, extra={"run": run_id})
             finally:
                 subject.memory.is_acting = False
 
@@ -214,7 +216,8 @@ class Acts:
         if subject.memory.trouble == str(error):
             return
         subject.memory.trouble = str(error)
-        _LOG.warning("%s: %s", subject.at.run.run_id, error)
+        run_id = subject.at.run.run_id
+        _LOG.warning("%s: %s", run_id, error, extra={"run": run_id})
         with self.store.write() as tx:
             events.add_event(tx, subject.at.run, "notice", message=str(error))
 

@@ -69,7 +69,7 @@ class Biller:
             try:
                 self.bill_run(run.run_id, fence)
             except (PaddockError, DBAPIError) as error:  # one run's trouble is not the others'
-                _LOG.warning("%s is not billed: %s", run.run_id, error)
+                _LOG.warning("%s is not billed: %s", run.run_id, error, extra={"run": run.run_id})
 
     def bill_run(self, run_id: str, fence: Lease) -> None:
         """Debit a run and judge its limits, unless somebody else has taken its lease."""
@@ -155,7 +155,9 @@ class StoredUsage:
         try:
             rows = self.metrics(run, StepRange())
         except PaddockError as error:  # the cost is known even where the run's files are not
-            _LOG.info("%s: its tokens are not known: %s", run.run_id, error)
+            _LOG.info(
+                "%s: its tokens are not known: %s", run.run_id, error, extra={"run": run.run_id}
+            )
             return None
         numbers = [row.get(_TRAINED_TOKENS) for row in rows]
         counts = [int(n) for n in numbers if isinstance(n, int | float) and 0 <= n < _MAX_TOKENS]
@@ -212,5 +214,5 @@ def _wish(connection: Connection, run: StoredRun, wish: Wish, reason: str) -> bo
     if changed is None:
         return False
     events.add_event(connection, changed, "wish", message=reason)
-    _LOG.info("%s: %s: %s", run.run_id, wish, reason)
+    _LOG.info("%s: %s: %s", run.run_id, wish, reason, extra={"run": run.run_id})
     return True

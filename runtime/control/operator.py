@@ -163,15 +163,15 @@ class ProcessOperator:
         try:
             report = self._run_in_turn(live)
         except Exception as error:  # the thread's boundary: the report is how it is told
-            _LOG.exception("run %s: %s could not be performed", run_id, live.operation.kind)
+            kind = live.operation.kind
+            _LOG.exception("run %s: %s could not be performed", run_id, kind, extra={"run": run_id})
             failure = failure_of(
                 error, live.operation.kind, secrets=live.operation.secrets.values()
             )
             report = _failed(live.operation, failure.code, failure.message)
         if report.state is OperationState.FAILED:
-            _LOG.warning(
-                "run %s: %s failed (%s): %s", run_id, report.kind, report.code, report.message
-            )
+            said = run_id, report.kind, report.code, report.message
+            _LOG.warning("run %s: %s failed (%s): %s", *said, extra={"run": run_id})
         with self._lock:
             del self._live[run_id]
             self._remember(report)
@@ -208,7 +208,12 @@ class ProcessOperator:
         found = folder.read()
         assert found is not None, "it was written before the worker was asked"
         if found.report.state is OperationState.RUNNING:
-            _LOG.error("run %s: the worker died with exit code %s", operation.run_id, code)
+            _LOG.error(
+                "run %s: the worker died with exit code %s",
+                operation.run_id,
+                code,
+                extra={"run": operation.run_id},
+            )
         return self._ended(folder, found)
 
     def _ended(self, folder: RunFolder, found: PerformedReport) -> OperationReport:
@@ -253,7 +258,10 @@ class ProcessOperator:
             with self._store.write() as connection:
                 stack_files.put_file(connection, folder.run_id, folder.settings.read_text())
         except PaddockError as error:
-            _LOG.error("run %s: its settings were not stored: %s", folder.run_id, error)
+            run_id = folder.run_id
+            _LOG.error(
+                "run %s: its settings were not stored: %s", run_id, error, extra={"run": run_id}
+            )
             return
         folder.kept.write_text(operation_id)
 

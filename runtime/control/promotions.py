@@ -109,7 +109,7 @@ class Promotions:
             events.add_event(tx, changed, "queue", message=words)
             if not answer.is_queued_there:
                 events.add_event(tx, changed, "state", state=RunState.PENDING)
-        _LOG.info("%s %s", run.run_id, words)
+        _LOG.info("%s %s", run.run_id, words, extra={"run": run.run_id})
         return True
 
     def _write_reason(self, run: StoredRun, answer: Waiting, fence: Lease) -> None:

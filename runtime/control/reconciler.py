@@ -204,9 +204,9 @@ class Reconciler:
         try:
             self._reconcile(run, loaded)
         except (PaddockError, DBAPIError) as error:
-            _LOG.warning("%s: %s", run.run_id, error)
+            _LOG.warning("%s: %s", run.run_id, error, extra={"run": run.run_id})
         except Exception:  # one run's trouble must not end the others' reconciliation
-            _LOG.exception("%s: its pass failed", run.run_id)
+            _LOG.exception("%s: its pass failed", run.run_id, extra={"run": run.run_id})
 
     def _reconcile(self, run: StoredRun, loaded: Loaded) -> None:
         fence = self.keeper.lease(shard_of(run.run_id))
