@@ -30,8 +30,12 @@ def list_queued(connection: Connection) -> list[StoredRun]:
 
 
 def num_queued(connection: Connection, user_id: str) -> int:
-    """Return how many runs of a user wait for a cluster."""
-    query = select(func.count()).where(_is_waiting(), runs.c.user_id == user_id)
+    """Return how many runs of a user are queued, here or in a cluster's own queue.
+
+    One that a cluster's queue has taken has no number any more; by hand nothing is counted.
+    """
+    is_counted = runs.c.queue_number.is_not(None) | ~runs.c.is_adopted
+    query = select(func.count()).where(_is_queued(), is_counted, runs.c.user_id == user_id)
     return connection.execute(query).scalar_one()
 
 
@@ -42,8 +46,8 @@ def num_ahead(connection: Connection, run: StoredRun) -> int:
 
 
 def _is_waiting() -> ColumnElement[bool]:
-    return (
-        (runs.c.state == RunState.QUEUED)
-        & runs.c.queue_number.is_not(None)
-        & (runs.c.wish == Wish.RUN)
-    )
+    return _is_queued() & runs.c.queue_number.is_not(None)
+
+
+def _is_queued() -> ColumnElement[bool]:
+    return (runs.c.state == RunState.QUEUED) & (runs.c.wish == Wish.RUN)

@@ -50,6 +50,17 @@ def test_runs_wait_first_in_first_out(store: Store) -> None:
         assert queue.num_queued(tx, bob.user_id) == 1
 
 
+def test_a_run_in_a_clusters_own_queue_counts_as_queued(store: Store) -> None:
+    ada = add_user(store)
+    add_run(store, ada, "left-to-kueue", cluster="lab", queue_number=None)
+    add_run(store, ada, "next", queue_number=2)
+    add_run(store, ada, "by-hand", cluster="lab", is_adopted=True)
+
+    with store.read() as tx:
+        assert queue.num_queued(tx, ada.user_id) == 2
+        assert [run.run_id for run in queue.list_queued(tx)] == ["next"]
+
+
 def test_a_run_that_is_to_stop_waits_no_more(store: Store) -> None:
     run = add_run(store, add_user(store), queue_number=1)
     with store.write() as tx:
