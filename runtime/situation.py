@@ -16,7 +16,8 @@ class Snapshot:
     `num_free_gpus` does not count the run's own slots as taken. `requested_environments` are the
     requirement specs that the run installs at start. `first_steps` are the checkpoints of the run
     that this one starts with, None where nobody knows them or it needs none. `secret_names` are
-    the names of the run's secrets, None where nobody knows them.
+    the names of the run's secrets, None where nobody knows them. `models_unread` says why a cluster
+    could not tell whether it has the model, empty where it told or was not asked.
     """
 
     model_path: str | None
@@ -25,6 +26,7 @@ class Snapshot:
     requested_environments: tuple[str, ...] = ()
     secret_names: frozenset[str] | None = None
     first_steps: tuple[int, ...] | None = None
+    models_unread: str = ""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

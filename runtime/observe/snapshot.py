@@ -1,7 +1,7 @@
 """Snapshot: what exists right now on a cluster, for admission to judge a plan by."""
 
 import contextlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Container, Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -30,8 +30,36 @@ def take_snapshot(
 ) -> Snapshot:
     """Return the snapshot that a plan is admitted on; the run's own slots count as free.
 
-    Of a cluster of nodes it counts every GPU as free: `with_live_gpus` looks which are.
+    Of a cluster of nodes it counts every GPU as free: `with_live_gpus` looks which are. The cluster
+    is asked for its models where its profile, as old as the stack's last `up`, lacks the plan's.
     """
+    known = known_snapshot(
+        plan,
+        profile,
+        volume_path=volume_path,
+        requested_environments=requested_environments,
+        secret_names=secret_names,
+    )
+    if not needs_model_list(known, plan, profile):
+        return known
+    from runtime.kubernetes_models import cached_models
+
+    try:
+        with _open_api(profile) as api:
+            return with_model_list(known, plan, cached_models(api))
+    except PaddockError as error:
+        return with_model_list(known, plan, (), unread=str(error))
+
+
+def known_snapshot(
+    plan: RunPlan,
+    profile: ClusterProfile,
+    *,
+    volume_path: str | None = None,
+    requested_environments: Iterable[str] = (),
+    secret_names: frozenset[str] | None = None,
+) -> Snapshot:
+    """Return the snapshot of what a profile and this machine tell; no cluster is asked."""
     connection = profile.connection
     if isinstance(connection, LocalConnection):
         found = models.find_model(plan.model, connection.cache_path, volume_path=volume_path)
@@ -39,7 +67,9 @@ def take_snapshot(
         first_steps = _first_steps(plan, profile, volume_path)
         num_free = _num_free(plan, profile, connection)
     else:
-        model = _model_of_cluster(plan, profile, has_volume=volume_path is not None)
+        has_volume = volume_path is not None or plan.volume is not None  # pods will mount it
+        on_volume = has_volume and f"{plan.model}/".startswith("/volume/")
+        model = plan.model if on_volume or plan.model in profile.models else None
         tasksets = frozenset(profile.environments)
         first_steps = None  # `prepare` says so in the cluster
         num_free = {offer.name: offer.num_gpus for offer in profile.gpus}
@@ -51,6 +81,24 @@ def take_snapshot(
         secret_names=secret_names,
         first_steps=first_steps,
     )
+
+
+def needs_model_list(snapshot: Snapshot, plan: RunPlan, profile: ClusterProfile) -> bool:
+    """Tell whether only a cluster's own list of models can say whether it has the plan's."""
+    has_list = profile.kubernetes is not None and profile.kubernetes.models_claim is not None
+    return has_list and snapshot.model_path is None and not plan.model.startswith("/")
+
+
+def with_model_list(
+    snapshot: Snapshot, plan: RunPlan, names: Container[str], *, unread: str = ""
+) -> Snapshot:
+    """Return the snapshot with the plan's model looked up in a cluster's own list.
+
+    `unread` says why the list is not that of now: then what is not in it may be there.
+    """
+    if plan.model in names:
+        return replace(snapshot, model_path=plan.model)
+    return replace(snapshot, models_unread=unread)
 
 
 def with_live_gpus(snapshot: Snapshot, plan: RunPlan, profile: ClusterProfile) -> Snapshot:
@@ -104,25 +152,6 @@ def _num_free(
     )
     free = capacity(run).num_free
     return {offer.name: free for offer in profile.gpus}
-
-
-def _model_of_cluster(plan: RunPlan, profile: ClusterProfile, *, has_volume: bool) -> str | None:
-    """Return the model's name where it is cached or on the run's volume, which pods will mount.
-
-    The profile is as old as the cluster stack's last `up`; models are added in between.
-    """
-    on_volume = f"{plan.model}/".startswith("/volume/") and (has_volume or plan.volume is not None)
-    if on_volume or plan.model in profile.models:
-        return plan.model
-    if plan.model.startswith("/") or profile.kubernetes is None:
-        return None
-    if profile.kubernetes.models_claim is None:
-        return None
-    from runtime.kubernetes_models import cached_models
-
-    with contextlib.suppress(PaddockError), _open_api(profile) as api:
-        return plan.model if plan.model in cached_models(api) else None
-    return None
 
 
 @contextlib.contextmanager

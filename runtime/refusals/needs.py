@@ -34,10 +34,16 @@ def model(plan: RunPlan, profile: ClusterProfile, snapshot: Snapshot) -> Iterato
     """The model is cached, on the volume, or may be downloaded."""
     if snapshot.model_path is not None:
         return
-    is_path = plan.model.startswith("/")
-    if profile.model_download and not is_path:
-        yield from _gated(plan, profile, snapshot)
+    may_download = profile.model_download and not plan.model.startswith("/")
+    reasons = list((_gated if may_download else _absent)(plan, profile, snapshot))
+    if reasons and snapshot.models_unread:  # what is cached is refused for neither
+        what = f"nobody can tell whether cluster {profile.name} has {plan.model}"
+        yield Problem(message=f"{what}: {snapshot.models_unread}", code=Code.CAPACITY)
         return
+    yield from reasons
+
+
+def _absent(plan: RunPlan, profile: ClusterProfile, _snapshot: Snapshot) -> Iterator[Problem]:
     on_volume = f"{plan.model}/".startswith("/volume/")
     add = f"paddock models add {plan.model}, or " if profile.target == "local" else ""
     yield Problem(
