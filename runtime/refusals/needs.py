@@ -45,16 +45,29 @@ def model(plan: RunPlan, profile: ClusterProfile, snapshot: Snapshot) -> Iterato
 
 def _absent(plan: RunPlan, profile: ClusterProfile, _snapshot: Snapshot) -> Iterator[Problem]:
     on_volume = f"{plan.model}/".startswith("/volume/")
-    add = f"paddock models add {plan.model}, or " if profile.target == "local" else ""
     yield Problem(
         loc=("model", "name"),
         message=f"{plan.model} is not "
         + ("on the run's volume" if on_volume else f"in the model cache of {profile.name}"),
         fix="pass the volume that holds it with --volume"
         if on_volume
-        else f"{add}give a folder or /volume/... path",
+        else ", or ".join(_ways_to_have(plan.model, profile)),
         code=Code.MODEL,
     )
+
+
+def _ways_to_have(model: str, profile: ClusterProfile) -> Iterator[str]:
+    """Yield what makes a model known to a cluster; one of a path cannot be added by its name."""
+    offer = profile.kubernetes
+    if not model.startswith("/"):
+        if profile.target == "local":
+            yield f"paddock models add {model}"
+        elif offer is not None and offer.models_claim is not None:
+            yield f"paddock models add {model} --cluster {profile.name}"
+        elif offer is not None:
+            yield f"give stack {profile.name} a model cache (paddock:modelsVolumeSize)"
+    folder = "folder or " if profile.target == "local" else ""  # pods have none of this machine's
+    yield f"give a {folder}/volume/... path"
 
 
 def _gated(plan: RunPlan, profile: ClusterProfile, snapshot: Snapshot) -> Iterator[Problem]:
