@@ -27,10 +27,10 @@ def get_run(api: Api, run_id: str) -> Run:
 def stop_run(
     api: Api, run_id: str, *, wait_s: float = STOP_S, pause: Callable[[float], None] = time.sleep
 ) -> Run:
-    """End a run and return it when nothing of it runs, or as it is after `wait_s`."""
+    """End a run and return it when it is over, or as it is after `wait_s`; PAUSED is no end."""
     run = _run(api.ask(Ask(method="PUT", path=_path(run_id, "stop"), source=run_id)))
     deadline = time.monotonic() + wait_s
-    while not run.is_at_rest and time.monotonic() < deadline:
+    while not run.is_over and time.monotonic() < deadline:
         pause(_POLL_S)
         try:
             run = get_run(api, run_id)

@@ -90,7 +90,7 @@ def stop(
     if output is Output.JSON:
         print_json({"run": run.model_dump(mode="json")})
         return
-    if not run.is_at_rest:
+    if not run.is_over:
         say(f"It takes longer, and goes on without you: paddock train get {run_id}")
     elif run.status == "STOPPED":
         typer.echo(f"Run {run_id} stopped successfully")

@@ -1,5 +1,6 @@
 """Runs: list, look, stop, restart, delete: /rft/runs."""
 
+import time
 from typing import Annotated
 
 from fastapi import APIRouter, Query
@@ -11,8 +12,14 @@ from runtime.control.store.run_lists import RunFilter
 from runtime.control.values import StoredRun
 from runtime.control.wire.model import Empty
 from runtime.control.wire.runs import RunAnswer, RunList, RunListParams, RunView
+from runtime.states import RunState
 
 router = APIRouter(prefix="/rft/runs", tags=["runs"])
+
+_PAUSED_S = 10.0
+"""How long a stop waits for a paused run, of which nothing runs: it takes a pass or two."""
+
+_POLL_S = 0.2
 
 
 @router.get("")
@@ -35,8 +42,16 @@ def get_run(run: RunDep, services: ServicesDep) -> RunAnswer:
 
 @router.put("/{run_id}/stop")
 def stop(run: RunDep, caller: CallerDep, services: ServicesDep) -> RunAnswer:
-    """End a run; one that is over is shown as it is."""
-    return _answer(services.intents.stop(caller.user, run.run_id), services)
+    """End a run; one that is over is shown as it is.
+
+    A paused one is shown once it is STOPPED: `prime` takes PAUSED for an end of the run's own.
+    """
+    stopped = services.intents.stop(caller.user, run.run_id)
+    deadline = time.monotonic() + _PAUSED_S
+    while stopped.state is RunState.PAUSED and time.monotonic() < deadline:
+        time.sleep(_POLL_S)
+        stopped = services.runs.find(caller.user, run.run_id) or stopped
+    return _answer(stopped, services)
 
 
 @router.put("/{run_id}/restart")

@@ -95,7 +95,7 @@ def _volume_stack(connection: Connection, user: User, request: CreateRun) -> str
 
 @dataclass(kw_only=True)
 class FakeIntents:
-    """Does at once what the reconciler would do later; a pause is only wished, as it is there."""
+    """Does at once what the reconciler would do later, but for a pause and the end of a pause."""
 
     store: Store
     resumed: list[ResumeRun] = field(default_factory=list)
@@ -103,7 +103,10 @@ class FakeIntents:
     def stop(self, user: User, run_id: str) -> StoredRun:
         """End a run."""
         run = self._run(run_id)
-        return run if run.is_over else self._set(run, wish=Wish.STOP, state=RunState.STOPPED)
+        if run.is_over:
+            return run
+        state = run.state if run.state is RunState.PAUSED else RunState.STOPPED
+        return self._set(run, wish=Wish.STOP, state=state)
 
     def pause(self, user: User, run_id: str) -> StoredRun:
         """Pause a run."""

@@ -1,10 +1,33 @@
 """Runs over HTTP: lists, one run, stop, restart, delete."""
 
-from runtime.control.store import events
+from dataclasses import replace
+
+from runtime.control.app import create_app
+from runtime.control.store import events, runs
+from runtime.control.store.store import Store
+from runtime.control.stored_services import StoredRuns
+from runtime.control.values import StoredRun, User, Wish
 from runtime.record import ExitDetails
 from runtime.states import RunState
 from tests.runtime.control.api.fake_readings import NOON
-from tests.runtime.control.api.server import ApiServer, Person
+from tests.runtime.control.api.server import ApiServer, Person, TestClient
+
+
+class ReconciledRuns(StoredRuns):
+    """Ends what is to stop right after somebody has looked at it."""
+
+    def __init__(self, store: Store) -> None:
+        """Keep the store."""
+        super().__init__(store)
+        self.store = store
+
+    def find(self, user: User, run_id: str) -> StoredRun | None:
+        """Return a run as it was before its end."""
+        found = super().find(user, run_id)
+        if found is not None and found.wish is Wish.STOP and not found.is_over:
+            with self.store.write() as tx:
+                runs.compare_and_set(tx, run_id, found.version, fence=None, state=RunState.STOPPED)
+        return found
 
 
 def test_a_queued_run_shows_what_is_ahead_of_it(server: ApiServer, ada: Person) -> None:
@@ -96,6 +119,18 @@ def test_stop_returns_the_run_also_when_it_is_over(server: ApiServer, ada: Perso
     assert first == second
     assert first[0] == 200
     assert first[1]["run"]["status"] == "STOPPED"
+
+
+def test_a_stop_of_a_paused_run_answers_once_it_is_stopped(server: ApiServer, ada: Person) -> None:
+    services = replace(server.services, runs=ReconciledRuns(server.store))
+    app = create_app(services)
+    server = ApiServer(store=server.store, services=services, app=app, client=TestClient(app))
+    run_id = server.dispatch(ada.token)
+    server.change(run_id, {"state": RunState.PAUSED, "wish": Wish.PAUSE})
+
+    stopped = server.ask("PUT", f"/rft/runs/{run_id}/stop", ada.token)
+
+    assert (stopped[0], stopped[1]["run"]["status"]) == (200, "STOPPED")
 
 
 def test_restart_needs_a_running_run(server: ApiServer, ada: Person) -> None:

@@ -18,6 +18,7 @@ from runtime.client.errors import (
     error_of,
 )
 from runtime.client.logs import LogsAsked, follow_lines, new_lines, shown_line
+from runtime.client.runs import stop_run
 from runtime.client.settings import Server
 from runtime.errors import ConfigError, NotFoundError, PaddockError, RefusedError, SettingsError
 
@@ -159,6 +160,15 @@ def test_a_window_that_moves_on_loses_no_line(log: list[str], size: int, step: i
     new = new_lines(before, now)
 
     assert new == [line for line in now if line not in before]
+
+
+def test_a_stop_of_a_paused_run_waits_for_its_end() -> None:
+    states = iter(["PAUSED", "PAUSED", "STOPPED"])
+
+    def answer(_: httpx.Request) -> httpx.Response:
+        return httpx.Response(200, json={"run": {**RUN, "status": next(states)}})
+
+    assert stop_run(api_of(answer), "r", pause=lambda _: None).status == "STOPPED"
 
 
 def test_following_waits_and_ends_with_the_run() -> None:
