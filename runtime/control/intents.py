@@ -61,11 +61,7 @@ class StoredIntents:
             if run.state in {RunState.PAUSING, RunState.PAUSED} and run.wish is Wish.PAUSE:
                 return None
             _require(run, RunState.RUNNING, "be paused")
-            if not writes_checkpoints(run):
-                raise RunStateError(
-                    f"{run_id} writes no checkpoints, a pause would lose all its steps: give the "
-                    "config a trainer.ckpt table, or stop the run"
-                )
+            _require_checkpoints(run, "pause")
             return {"wish": Wish.PAUSE}
 
         return self._change(user, run_id, "pause", decide)
@@ -119,6 +115,7 @@ class StoredIntents:
 
         def decide(run: StoredRun) -> Changes | None:
             _require(run, RunState.RUNNING, "be restarted")
+            _require_checkpoints(run, "restart")
             return _next_attempt(run) | {"state": RunState.PENDING}
 
         return self._change(user, run_id, "restart", decide)
@@ -208,6 +205,14 @@ def _settings_of_next(run: StoredRun) -> dict[str, JsonValue]:
 def _settings_of(request: ResumeRun) -> dict[str, JsonValue]:
     asked = {"imageTag": request.image_tag, "gpuType": request.gpu_type}
     return {key: value for key, value in asked.items() if value}
+
+
+def _require_checkpoints(run: StoredRun, intent: str) -> None:
+    if not writes_checkpoints(run):
+        raise RunStateError(
+            f"{run.run_id} writes no checkpoints, a {intent} would lose all its steps: stop it, "
+            "and give the config of the next one a ckpt table"
+        )
 
 
 def _require(run: StoredRun, state: RunState, what: str) -> None:

@@ -22,8 +22,8 @@ from runtime.control.store import operations, runs, wallets
 from runtime.control.store.leases import LostLeaseError
 from runtime.control.store.store import Store
 from runtime.control.values import StoredRun, User, Wish, wallet_id_of
-from runtime.errors import RefusedError
-from runtime.plan import plan_from_json
+from runtime.errors import RefusedError, RunStateError
+from runtime.plan import plan_from_json, plan_to_json
 from runtime.states import RunState
 from tests.runtime.control.operating.dispatching import Dispatching, config, request
 
@@ -107,6 +107,15 @@ def paused(sqlite_store: Store, tmp_path: Path) -> Paused:
     with sqlite_store.write() as tx:
         operations.finish(tx, done)
     return made
+
+
+@pytest.mark.parametrize("intent", ["pause", "restart"])
+def test_an_intent_that_would_lose_all_steps_is_refused(paused: Paused, intent: str) -> None:
+    plan = replace(plan_from_json(paused.stored().plan_json), checkpoints=False)
+    paused.change(state=RunState.RUNNING, wish=Wish.RUN, plan_json=plan_to_json(plan))
+
+    with paused.unchanged(), pytest.raises(RunStateError, match=f"no checkpoints, a {intent} "):
+        getattr(paused.intents, intent)(paused.user, paused.run_id)
 
 
 def test_what_may_run_is_queued_with_the_plan_of_its_next_attempt(paused: Paused) -> None:
