@@ -5,6 +5,7 @@ The place of a single run on it is `runtime.control.pod_runs`.
 """
 
 import contextlib
+import logging
 import threading
 import time
 from collections import Counter, defaultdict
@@ -34,6 +35,7 @@ from runtime.run_record import RunRecord
 
 Manifest = Mapping[str, Any]  # Any: a Kubernetes object
 
+_LOG = logging.getLogger(__name__)
 ROOM_S = 2.0
 """How long a look at all nodes and pods is good for; a promotion may wait ten seconds."""
 
@@ -87,13 +89,26 @@ class PodSight:
         self._views.pop(run_id, None)
 
     def room(self) -> ClusterRoom:
-        """Return the cluster's room, as of at most some seconds ago."""
+        """Return the cluster's room, as of at most some seconds ago; one not known says why.
+
+        A cluster that does not answer is not asked: that would hold up all others.
+        """
+        if not self.is_current:
+            return self._unknown_room(f"cluster {self.profile.name} does not answer")
         with self._lock:
             if self._room is not None and time.monotonic() - self._room[0] < ROOM_S:
                 return self._room[1]
-            room = self._read_room()
+            try:
+                room = self._read_room()
+            except KubernetesError as error:
+                room = self._unknown_room(f"what is free is not known: {error}")
+                if self._room is None or self._room[1] != room:
+                    _LOG.warning("%s", room.trouble)
             self._room = (time.monotonic(), room)
             return room
+
+    def _unknown_room(self, trouble: str) -> ClusterRoom:
+        return ClusterRoom(profile=self.profile, nodes=(), trouble=trouble)
 
     def _read_room(self) -> ClusterRoom:
         if self.profile.queue is not None:

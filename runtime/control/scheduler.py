@@ -1,7 +1,9 @@
 """Which queued run starts where: first in, first out, judged from rooms alone. Pure.
 
 A later run may start only where the head cannot run at all: a head that waits for a cluster keeps
-all of that cluster's room for itself. Called by `runtime.control.promotions`.
+all of that cluster's room for itself. A cluster that makes nodes on demand has room for as many as
+its offer says, less those of promoted runs, whether they are there yet or not. Called by
+`runtime.control.promotions`.
 """
 
 from collections import Counter
@@ -66,8 +68,7 @@ class _Pool:
     """The free GPUs of the nodes of one type on one cluster, while a plan is made."""
 
     offer: GpuOffer
-    cluster: str
-    queues: bool
+    room: ClusterRoom
     free: list[int] = field(default_factory=list)
     sizes: list[int] = field(default_factory=list)
     holder: str = ""
@@ -75,10 +76,28 @@ class _Pool:
 
     def could_hold(self, parts: Sequence[int]) -> bool:
         """Tell whether the parts fit where nothing else runs."""
-        if self.queues:
+        if self.room.queues:
             return True  # its own queue judges, and says so
         sizes = self.sizes or [self.offer.gpus_per_node] * self.offer.num_nodes
-        return _packed(sizes, parts) is not None
+        return self._fitted(sizes, parts) is not None
+
+    def without(self, parts: Sequence[int]) -> list[int] | None:
+        """Return what is left free once the parts have their room, None where one has none."""
+        if self.room.trouble:
+            return None
+        return self.free if self.room.queues else self._fitted(self.free, parts)
+
+    def words(self) -> str:
+        """Return what there is to say of the pool to a run that waits for it."""
+        if self.room.trouble:
+            return self.room.trouble
+        free = f"{sum(self.free)} of {sum(self.sizes)} {self.offer.name}"
+        return f"{free} are free on {self.room.cluster}"
+
+    def _fitted(self, nodes: Sequence[int], parts: Sequence[int]) -> list[int] | None:
+        if self.room.makes_nodes:  # nobody else runs on a run's own nodes
+            parts = [max(part, self.offer.gpus_per_node) for part in parts]
+        return _packed(nodes, parts)
 
 
 def plan_promotions(
@@ -98,24 +117,33 @@ def plan_promotions(
 
 
 def _pools(room: ClusterRoom, in_use: Sequence[Reservation]) -> list[_Pool]:
+    here = [one for one in in_use if one.cluster == room.cluster]
+    found = []
+    for offer in room.profile.gpus:
+        reserved = [one for one in here if one.gpu_type in {None, offer.name}]
+        make = _made_on_demand if room.makes_nodes else _reserved
+        found.append(make(room, offer, reserved))
+    return found
+
+
+def _made_on_demand(room: ClusterRoom, offer: GpuOffer, reserved: Sequence[Reservation]) -> _Pool:
+    """Return the nodes that an offer speaks of, less those of the runs that have or await them."""
+    taken = room.nodes_held(offer.name) | Counter({one.run_id: len(one.parts) for one in reserved})
+    sizes = [offer.gpus_per_node] * offer.num_nodes
+    return _Pool(offer=offer, room=room, free=sizes[taken.total() :], sizes=sizes)
+
+
+def _reserved(room: ClusterRoom, offer: GpuOffer, reserved: Sequence[Reservation]) -> _Pool:
+    """Return the nodes of an offer that exist, less what promoted runs have yet to take."""
     held = Counter[str]()
     for node in room.nodes:
         held.update(node.held)
-    found = []
-    for offer in room.profile.gpus:
-        nodes = [node for node in room.nodes if node.gpu_type == offer.name]
-        pool = _Pool(
-            offer=offer,
-            cluster=room.cluster,
-            queues=room.queues,
-            free=[node.num_free for node in nodes],
-            sizes=[node.num_gpus for node in nodes],
-        )
-        for one in in_use:
-            if one.cluster == room.cluster and one.gpu_type in {None, offer.name}:
-                _reserve(pool, one, held)
-        found.append(pool)
-    return found
+    nodes = [node for node in room.nodes if node.gpu_type == offer.name]
+    free, sizes = [node.num_free for node in nodes], [node.num_gpus for node in nodes]
+    pool = _Pool(offer=offer, room=room, free=free, sizes=sizes)
+    for one in reserved:
+        _reserve(pool, one, held)
+    return pool
 
 
 def _reserve(pool: _Pool, one: Reservation, held: Mapping[str, int]) -> None:
@@ -137,7 +165,7 @@ def _reserve(pool: _Pool, one: Reservation, held: Mapping[str, int]) -> None:
 
 
 def _is_allowed(run: QueuedRun, pool: _Pool) -> bool:
-    is_there = run.cluster in {None, pool.cluster} and run.gpu_type in {None, pool.offer.name}
+    is_there = run.cluster in {None, pool.room.cluster} and run.gpu_type in {None, pool.offer.name}
     return is_there and pool.could_hold(run.parts)
 
 
@@ -153,7 +181,7 @@ def _place(
     for pool in sorted(pools, key=lambda one: (one.offer.price_usd_per_hour, sum(one.free))):
         if pool.holder:
             continue
-        packed = pool.free if pool.queues else _packed(pool.free, run.parts)
+        packed = pool.without(run.parts)
         if packed is None:
             continue
         pool.free = packed
@@ -161,9 +189,9 @@ def _place(
             return Waiting(run_id=run.run_id, reason="its stack is being made", ahead=ahead)
         return Promotion(
             run_id=run.run_id,
-            cluster=pool.cluster,
+            cluster=pool.room.cluster,
             gpu_type=pool.offer.name,
-            is_queued_there=pool.queues,
+            is_queued_there=pool.room.queues,
         )
     for pool in pools:
         pool.holder = pool.holder or run.run_id
@@ -173,10 +201,7 @@ def _place(
 def _shortage(run: QueuedRun, pools: Sequence[_Pool]) -> str:
     if not all(pool.holder == run.run_id for pool in pools):
         return f"waits behind earlier runs for {_asked(run)}"
-    free = ", ".join(
-        f"{sum(pool.free)} of {sum(pool.sizes)} {pool.offer.name} are free on {pool.cluster}"
-        for pool in pools
-    )
+    free = ", ".join(dict.fromkeys(pool.words() for pool in pools))  # a cluster's trouble once
     where = " on one node" if len(run.parts) == 1 and len(pools[0].sizes) > 1 else ""
     return f"needs {_asked(run)}{where}: {free}"
 

@@ -149,6 +149,29 @@ def test_the_room_says_who_holds_what(cluster: tuple[FakeApi, PodSight]) -> None
     assert (found.num_gpus, found.num_free, found.held) == (8, 4, {"run-one": 4})
 
 
+def test_a_room_that_may_not_be_read_says_so(cluster: tuple[FakeApi, PodSight]) -> None:
+    fake, sight = cluster
+    fake.fail("GET", "/api/v1/nodes", 403, reason="Forbidden", message="nodes is forbidden")
+
+    room = sight.room()
+
+    assert room.trouble.startswith("what is free is not known: ")
+    assert "not allowed to list nodes: nodes is forbidden" in room.trouble
+    assert room.nodes == ()
+    assert not room.has_free(room.profile.gpus[0])
+
+
+def test_a_cluster_that_does_not_answer_is_not_asked_for_its_room(
+    cluster: tuple[FakeApi, PodSight], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fake, sight = cluster
+    monkeypatch.setattr(LookingWatch, "is_current", False)
+    num_asked = len(fake.requests)
+
+    assert sight.room().trouble == "cluster east does not answer"
+    assert len(fake.requests) == num_asked
+
+
 def test_what_is_left_names_its_control_plane(cluster: tuple[FakeApi, PodSight]) -> None:
     _, sight = cluster
 

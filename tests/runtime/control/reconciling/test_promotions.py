@@ -1,8 +1,19 @@
-"""What promotion keeps of plans that it has read."""
+"""What promotion keeps of plans that it has read, and what it gives where nodes are made."""
 
+from runtime.cluster import KubernetesOffer, NodeClass
+from runtime.control.promotions import Promotions
+from runtime.control.rooms import ClusterRoom
 from runtime.states import RunState
-from tests.runtime.control.reconciling.fakes import FakeCluster
+from tests.runtime.control.reconciling.fakes import GPU, FakeCluster, FakePlaces
 from tests.runtime.control.reconciling.site import Site
+
+
+class OnDemand(FakePlaces):
+    """A Karpenter cluster of two nodes of eight GPUs, none of which is ever there."""
+
+    def rooms(self) -> tuple[ClusterRoom, ...]:
+        """Return the rooms without a node."""
+        return tuple(ClusterRoom(profile=one.profile, nodes=()) for one in self.clusters.values())
 
 
 def test_plans_are_kept_of_live_runs_only(site: Site, cluster: FakeCluster) -> None:
@@ -18,3 +29,28 @@ def test_plans_are_kept_of_live_runs_only(site: Site, cluster: FakeCluster) -> N
 
     assert site.run("run-big").state is RunState.QUEUED
     assert kept.keys() == {("run-big", 1)}
+
+
+def test_runs_await_nodes_that_are_made_for_them_and_no_more(
+    site: Site, cluster: FakeCluster
+) -> None:
+    node_class = NodeClass(group="karpenter.k8s.aws", kind="EC2NodeClass", name="gpu")
+    kubernetes = KubernetesOffer(image_repository="rl", run_claim="runs", node_class=node_class)
+    offer = cluster.profile.gpus[0].model_copy(update={"num_nodes": 2, "gpus_per_node": 8})
+    cluster.profile = cluster.profile.model_copy(
+        update={"gpus": (offer,), "kubernetes": kubernetes}
+    )
+    site.reconciler._promotions = Promotions(store=site.store, places=OnDemand({"east": cluster}))
+
+    for run_id in ("run-1", "run-2", "run-3"):
+        site.dispatch(run_id)
+    site.pass_until(lambda: {"run-1", "run-2"} <= cluster.runs.keys())
+    site.reconciler.make_pass()
+
+    waiting = site.run("run-3")
+    assert waiting.state is RunState.QUEUED
+    assert waiting.reason == f"needs 1 GPU on one node: 0 of 16 {GPU} are free on east"
+    assert {site.run(one).state for one in ("run-1", "run-2")} == {RunState.PENDING}
+
+    cluster.become("run-1", RunState.COMPLETED)
+    site.pass_until(lambda: "run-3" in cluster.runs)

@@ -2,7 +2,15 @@
 
 from dataclasses import replace
 
-from runtime.cluster import ClusterProfile, GpuOffer, LocalConnection
+import pytest
+
+from runtime.cluster import (
+    ClusterProfile,
+    GpuOffer,
+    KubernetesOffer,
+    LocalConnection,
+    NodeClass,
+)
 from runtime.control.rooms import ClusterRoom, NodeRoom
 from runtime.control.scheduler import (
     Promotion,
@@ -40,6 +48,19 @@ def room(
         for index, one in enumerate(free)
     )
     return ClusterRoom(profile=profile, nodes=nodes, queues=queues)
+
+
+def on_demand(num_nodes: int, *held: str, gpu_type: str = H100) -> ClusterRoom:
+    """Return a Karpenter cluster's room, with the nodes that runs hold by now."""
+    made = room("lab", *[0] * num_nodes, gpu_type=gpu_type)
+    node_class = NodeClass(group="karpenter.k8s.aws", kind="EC2NodeClass", name="gpu")
+    offer = KubernetesOffer(image_repository="prime-rl", run_claim="runs", node_class=node_class)
+    nodes = tuple(
+        # tainted with its run's id, so a barrier to every other one
+        NodeRoom(name=run_id, gpu_type=gpu_type, num_gpus=0, num_free=0, held={run_id: 2})
+        for run_id in held
+    )
+    return replace(made, profile=made.profile.model_copy(update={"kubernetes": offer}), nodes=nodes)
 
 
 def run(run_id: str, *parts: int, **changes: object) -> QueuedRun:
@@ -152,3 +173,63 @@ def test_what_no_cluster_has_is_said() -> None:
         "c": "cluster gone does not answer",
     }
     assert promoted(answers) == {"d": "east"}
+
+
+def test_a_run_starts_where_its_nodes_are_made_on_demand() -> None:
+    answers = plan_promotions([run("a", 2), run("b", 8, 8)], [on_demand(3)], [])
+
+    assert promoted(answers) == {"a": "lab", "b": "lab"}
+
+
+def test_a_run_has_whole_nodes_where_they_are_made_for_it() -> None:
+    answers = plan_promotions([run("a", 2), run("b", 2), run("c", 2)], [on_demand(2)], [])
+
+    assert promoted(answers) == {"a": "lab", "b": "lab"}
+    assert waiting(answers)["c"].reason == (
+        "needs 2 GPUs on one node: 0 of 16 H100_80GB are free on lab"
+    )
+
+
+@pytest.mark.parametrize("nodes", [(), ("old",), ("old", "old")], ids=["none", "one", "both"])
+def test_nodes_that_a_promoted_run_awaits_are_not_given_twice(nodes: tuple[str, ...]) -> None:
+    held = Reservation(run_id="old", cluster="lab", gpu_type=H100, parts=(8, 8))
+
+    answers = plan_promotions([run("a", 8, 8), run("b", 8)], [on_demand(3, *nodes)], [held])
+
+    assert promoted(answers) == {}
+    answers = plan_promotions([run("b", 8)], [on_demand(3, *nodes)], [held])
+    assert promoted(answers) == {"b": "lab"}
+
+
+def test_nodes_of_runs_by_hand_are_taken_too() -> None:
+    answers = plan_promotions([run("a", 8), run("b", 8)], [on_demand(2, "by-hand")], [])
+
+    assert promoted(answers) == {"a": "lab"}
+
+
+def test_more_nodes_than_are_ever_made_are_nowhere() -> None:
+    answers = plan_promotions([run("a", 8, 8), run("b", 9)], [on_demand(1)], [])
+
+    reasons = {name: one.reason for name, one in waiting(answers).items()}
+    assert reasons == {
+        "a": "no cluster has 2 nodes of 8 GPUs, free or not",
+        "b": "no cluster has 9 GPUs, free or not",
+    }
+
+
+def test_a_room_that_is_not_known_takes_nobody_and_says_why() -> None:
+    lab = replace(room("lab", size=8), trouble="what is free is not known: lab: not allowed")
+    kueue = replace(room("kueue", queues=True), trouble="cluster kueue does not answer")
+
+    alone = plan_promotions([run("a", 2), run("b", 16)], [lab], [])
+    beside = plan_promotions([run("a", 2)], [lab, kueue], [])
+    answers = plan_promotions([run("a", 2)], [lab, room("east", 8)], [])
+
+    assert waiting(alone)["a"].reason == (
+        "needs 2 GPUs: what is free is not known: lab: not allowed"
+    )
+    assert waiting(alone)["b"].reason == "no cluster has 16 GPUs, free or not"
+    assert waiting(beside)["a"].reason == (
+        "needs 2 GPUs: what is free is not known: lab: not allowed, cluster kueue does not answer"
+    )
+    assert promoted(answers) == {"a": "east"}
