@@ -38,7 +38,8 @@ class ClusterCatalog:
             for offer in profile.gpus:
                 price = round(offer.price_usd_per_hour * MICROUSD_PER_USD)
                 prices[offer.name] = min(price, prices.get(offer.name, price))
-        free = {node.gpu_type for room in self.rooms() for node in room.nodes if node.num_free > 0}
+        rooms = list(self.rooms())
+        free = {offer.name for room in rooms for offer in room.profile.gpus if room.has_free(offer)}
         return tuple(
             GpuAvailability(gpu_type=name, price_microusd_per_hour=price, is_available=name in free)
             for name, price in sorted(prices.items())
