@@ -23,10 +23,11 @@ def user_limits(plan: RunPlan, user: UserLimits) -> Iterator[Problem]:
             code=Code.ON_DEMAND,
         )
     price = plan.price_usd_per_hour
-    if user.balance_usd is not None and price != 0 and user.balance_usd <= 0:
+    # no price: the cluster has no such GPU, which refuses the run; nobody knows yet what it costs
+    if user.balance_usd is not None and price and user.balance_usd <= 0:
         yield Problem(
-            message=f"the wallet's balance is ${user.balance_usd:.2f}"
-            + (f", the run costs ${price:.2f}/hour" if price is not None else ""),
-            fix="top up the wallet",
+            message=f"the wallet's balance is ${user.balance_usd:.2f}, the run costs "
+            f"${price:.2f}/hour",
+            fix="an administrator tops it up with `paddock wallet credit`",
             code=Code.WALLET,
         )

@@ -33,6 +33,13 @@ def test_a_free_run_needs_no_balance() -> None:
     assert codes(made(profile), profile, READY, UserLimits(balance_usd=0.0)) == []
 
 
+def test_a_run_that_has_no_price_is_refused_for_that_and_not_for_the_wallet() -> None:
+    profile = local()
+    plan = made(profile, extra='gpu_type = "H200_141GB"')
+
+    assert codes(plan, profile, READY, UserLimits(balance_usd=0.0)) == ["gpu_type"]
+
+
 @pytest.mark.parametrize(
     ("taskset", "spec"),
     [
