@@ -1,23 +1,30 @@
 """Presence: which servers may work on one database at once.
 
-Several share it only where each can open every stack: the database is Postgres, the state backend
-is no folder and the secrets provider no file of one host. Any other server is alone, and says so by
-a lease; on SQLite by a file's lock, which a dead server lets go of at once.
+Several share it only where each can open every stack and read what another captured: the database
+is Postgres, neither the state backend nor the artifact store is a folder, and the secrets provider
+no file of one host. Any other server is alone, and says so by a lease; on SQLite by a file's lock,
+which a dead server lets go of at once. Where a cluster is this machine, servers of other hosts
+would take its runs for gone, so those of its own host are among themselves.
 """
 
 import fcntl
 import logging
 import os
 import signal
+import socket
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
+from enum import StrEnum
 from pathlib import Path
 
 from sqlalchemy import Connection
 from sqlalchemy.exc import DBAPIError
 
+from runtime import homes
+from runtime.control.artifact_store import ARTIFACTS_VARIABLE
 from runtime.control.backend import engine_service_environment, file_backend, is_passphrase_file
 from runtime.control.lease_keeper import TTL_S
 from runtime.control.store import leases
@@ -25,8 +32,22 @@ from runtime.control.store.store import Store
 from runtime.control.values import Lease
 from runtime.errors import SetupError, StoreError
 
-_ALONE, _BESIDE = "alone/", "beside/"
-"""What a server's lease is named with, before its holder: whether others may be there."""
+
+class Others(StrEnum):
+    """Which other servers may be there: the first word of a server's lease."""
+
+    NONE = "alone"
+    OF_ITS_HOST = "of-host"
+    ANY = "beside"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Binding:
+    """What binds a server: `why` for people, empty where nothing does."""
+
+    others: Others = Others.ANY
+    why: str = ""
+
 
 _GATE = "presence"
 _GATE_S = 5.0
@@ -37,8 +58,20 @@ _POLL_S = 0.2
 _LOG = logging.getLogger(__name__)
 
 
-def host_bound(store: Store, environ: Mapping[str, str]) -> str:
-    """Return what binds a server's stacks to one host, empty where nothing does."""
+def host_bound(store: Store, environ: Mapping[str, str]) -> Binding:
+    """Return what binds a server's stacks, captures or clusters to one host."""
+    why = _why_alone(store, environ)
+    if why:
+        return Binding(others=Others.NONE, why=why)
+    # read from the disk: stacks are known only to a server that has entered
+    folder = homes.home_path(environ) / "clusters"
+    names = sorted(path.parent.name for path in folder.glob("*/cluster.json"))
+    if names:
+        return Binding(others=Others.OF_ITS_HOST, why=f"cluster {names[0]} is this machine")
+    return Binding()
+
+
+def _why_alone(store: Store, environ: Mapping[str, str]) -> str:
     chosen = engine_service_environment(environ)
     if not store.is_shared:
         return f"the database {store.name} is a file"
@@ -47,6 +80,8 @@ def host_bound(store: Store, environ: Mapping[str, str]) -> str:
         return f"the state backend {backend} is a folder of this host"
     if is_passphrase_file(chosen):
         return "the passphrase of the stacks' secrets is in a file of this host"
+    if not environ.get(ARTIFACTS_VARIABLE):
+        return f"captured logs are in a folder of this host ({ARTIFACTS_VARIABLE} is not set)"
     return ""
 
 
@@ -59,14 +94,14 @@ def end_server() -> None:
 def present(
     store: Store,
     holder: str,
-    bound: str,
+    bound: Binding,
     *,
     wait_s: float = _WAIT_S,
     end: Callable[[], None] = end_server,
 ) -> Iterator[None]:
     """Be one of the servers of a database; `bound` is what `host_bound` says.
 
-    Raises SetupError where another server works on it and one of the two has to be alone. `end` is
+    Raises SetupError where another server works on it that this one may not work beside. `end` is
     called, once, where one has started since: while this server could not reach the database.
     """
     if not store.is_shared:
@@ -99,7 +134,8 @@ def present(
         _release(store, lease)
 
 
-def _enter(store: Store, holder: str, bound: str, *, wait_s: float) -> Lease:
+def _enter(store: Store, holder: str, bound: Binding, *, wait_s: float) -> Lease:
+    name = f"{bound.others}/{socket.gethostname()}/{holder}"
     deadline = time.monotonic() + wait_s
     others: list[str] = []
     while time.monotonic() < deadline:
@@ -107,7 +143,6 @@ def _enter(store: Store, holder: str, bound: str, *, wait_s: float) -> Lease:
             # whoever starts at the same moment waits for the end of this transaction
             gate = leases.acquire(tx, _GATE, holder, _GATE_S)
             if gate is not None:
-                name = f"{_ALONE if bound else _BESIDE}{holder}"
                 others = _excluded(tx, name)
                 lease = leases.acquire(tx, name, holder, TTL_S) if not others else None
                 leases.release(tx, gate)
@@ -117,13 +152,14 @@ def _enter(store: Store, holder: str, bound: str, *, wait_s: float) -> Lease:
     raise _not_alone(store, bound, others)
 
 
-def _not_alone(store: Store, bound: str, others: list[str]) -> SetupError:
-    named = ", ".join(name.partition("/")[2] for name in others)
-    why = bound or "that server's state backend or passphrase is bound to its host"
+def _not_alone(store: Store, bound: Binding, others: list[str]) -> SetupError:
+    named = ", ".join(name.rpartition("/")[2] for name in others)
+    why = bound.why or "that server's backend, passphrase, artifacts or cluster is its host's"
     return SetupError(
         f"another server works on {store.name} ({named}), and {why}: stop it, or give all of them "
-        "a shared PULUMI_BACKEND_URL (s3://, gs://, azblob://) and PULUMI_CONFIG_PASSPHRASE or a "
-        "key service as secrets provider"
+        "a shared PULUMI_BACKEND_URL (s3://, gs://, azblob://), a shared PADDOCK_ARTIFACTS "
+        "(s3://), and PULUMI_CONFIG_PASSPHRASE or a key service as secrets provider; a cluster of "
+        "target local takes servers of its own host only"
     )
 
 
@@ -147,8 +183,19 @@ def _renew(store: Store, lease: Lease) -> list[str]:
 def _excluded(connection: Connection, name: str) -> list[str]:
     """Return the servers' leases that are held and exclude one of this name."""
     held = [one.name for one in leases.list_held(connection) if one.name != name]
-    others = [one for one in held if one.startswith((_ALONE, _BESIDE))]
-    return [one for one in others if name.startswith(_ALONE) or one.startswith(_ALONE)]
+    return [one for one in held if one.partition("/")[0] in list(Others) and _excludes(one, name)]
+
+
+def _excludes(one: str, other: str) -> bool:
+    """Tell whether two servers exclude each other, by what their leases are named."""
+    kinds = {one.partition("/")[0], other.partition("/")[0]}
+    if Others.NONE in kinds:
+        return True
+    return Others.OF_ITS_HOST in kinds and _host_of(one) != _host_of(other)
+
+
+def _host_of(name: str) -> str:
+    return name.partition("/")[2].rpartition("/")[0]
 
 
 def _release(store: Store, lease: Lease) -> None:

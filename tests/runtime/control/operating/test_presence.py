@@ -9,17 +9,22 @@ from pathlib import Path
 import pytest
 
 from runtime.control import presence
-from runtime.control.presence import host_bound, present
+from runtime.control.presence import Binding, Others, host_bound, present
 from runtime.control.store import leases
 from runtime.control.store.store import Store
 from runtime.errors import SetupError
+from runtime.local_state import create_state
 from tests.waiting import wait_for
 
+STACKS = {"PULUMI_BACKEND_URL": "s3://stacks"}
 SHARED = {
-    "PULUMI_BACKEND_URL": "s3://stacks",
+    **STACKS,
     "PULUMI_CONFIG_PASSPHRASE": "known",
+    "PADDOCK_ARTIFACTS": "s3://captures",
 }
-FOLDER = "the state backend is a folder"
+FREE = Binding()
+FOLDER = Binding(others=Others.NONE, why="the state backend is a folder")
+MACHINE = Binding(others=Others.OF_ITS_HOST, why="cluster local is this machine")
 Open = Callable[[str], Store]
 
 
@@ -32,7 +37,10 @@ def home(tmp_path: Path) -> dict[str, str]:
 def test_a_file_database_binds_a_server_to_its_host(
     sqlite_store: Store, home: dict[str, str]
 ) -> None:
-    assert "is a file" in host_bound(sqlite_store, {**home, **SHARED})
+    bound = host_bound(sqlite_store, {**home, **SHARED})
+
+    assert "is a file" in bound.why
+    assert bound.others is Others.NONE
 
 
 def test_the_next_server_of_a_file_database_does_not_wait_for_the_dead_one(
@@ -55,13 +63,12 @@ def test_the_next_server_of_a_file_database_does_not_wait_for_the_dead_one(
 @pytest.mark.parametrize(
     ("chosen", "said"),
     [
-        ({}, "is a folder of this host"),
-        ({"PULUMI_BACKEND_URL": "s3://stacks"}, ""),
+        ({}, "state backend"),
         (SHARED, ""),
-        (
-            {"PULUMI_BACKEND_URL": "s3://stacks", "PULUMI_CONFIG_PASSPHRASE_FILE": "/secret"},
-            "is in a file of this host",
-        ),
+        ({**STACKS, "PADDOCK_ARTIFACTS": "s3://captures"}, ""),
+        ({**STACKS, "PULUMI_CONFIG_PASSPHRASE_FILE": "/secret"}, "is in a file of this host"),
+        ({**SHARED, "PADDOCK_ARTIFACTS": ""}, "captured logs are in a folder of this host"),
+        ({**SHARED, "PADDOCK_ARTIFACTS": "/mnt/of-all-hosts"}, ""),
     ],
 )
 def test_what_binds_a_server_of_a_shared_database(
@@ -71,12 +78,49 @@ def test_what_binds_a_server_of_a_shared_database(
 
     bound = host_bound(store, {**home, **chosen})
 
-    assert said in bound if said else bound == ""
+    assert said in bound.why if said else bound == FREE
+    assert bound.others is (Others.NONE if said else Others.ANY)
 
 
-@pytest.mark.parametrize(("first", "second"), [(FOLDER, FOLDER), (FOLDER, ""), ("", FOLDER)])
+@pytest.mark.control
+def test_a_cluster_that_is_this_machine_binds_a_server_to_its_host(
+    opened: Open, postgres_url: str, home: dict[str, str]
+) -> None:
+    store = opened(f"{postgres_url}/paddock_shared")
+    create_state(Path(home["PADDOCK_HOME"]) / "clusters" / "dev", devices=("",))
+
+    bound = host_bound(store, {**home, **SHARED})
+
+    assert bound == Binding(others=Others.OF_ITS_HOST, why="cluster dev is this machine")
+
+
+@pytest.mark.control
+@pytest.mark.parametrize(("first", "second"), [(MACHINE, FREE), (FREE, MACHINE)])
+def test_a_cluster_that_is_a_machine_takes_servers_of_its_host_only(
+    opened: Open,
+    postgres_url: str,
+    monkeypatch: pytest.MonkeyPatch,
+    first: Binding,
+    second: Binding,
+) -> None:
+    store = opened(f"{postgres_url}/paddock_shared")
+
+    with present(store, "one", first):
+        with present(store, "of-this-host", second, wait_s=0.5):
+            pass
+        monkeypatch.setattr("socket.gethostname", lambda: "other-host")
+        with (
+            pytest.raises(SetupError, match="servers of its own host only"),
+            present(store, "other", second, wait_s=0.5),
+        ):
+            pass
+    with present(store, "other", second, wait_s=0.5):
+        pass
+
+
+@pytest.mark.parametrize(("first", "second"), [(FOLDER, FOLDER), (FOLDER, FREE), (FREE, FOLDER)])
 def test_a_server_that_is_bound_is_alone(
-    store_url: str, opened: Open, first: str, second: str
+    store_url: str, opened: Open, first: Binding, second: Binding
 ) -> None:
     one, other = opened(store_url), opened(store_url)
 
@@ -97,13 +141,13 @@ def test_servers_that_are_bound_to_no_host_share_a_database(
     with ExitStack() as servers:
         for number in range(3):
             store = opened(f"{postgres_url}/paddock_shared")
-            servers.enter_context(present(store, f"server-{number}", ""))
+            servers.enter_context(present(store, f"server-{number}", FREE))
 
 
 @pytest.mark.control
-@pytest.mark.parametrize("bound", ["", FOLDER])
+@pytest.mark.parametrize("bound", [FREE, FOLDER])
 def test_a_server_that_was_cut_off_ends_where_another_has_to_be_alone(
-    opened: Open, postgres_url: str, monkeypatch: pytest.MonkeyPatch, bound: str
+    opened: Open, postgres_url: str, monkeypatch: pytest.MonkeyPatch, bound: Binding
 ) -> None:
     store = opened(f"{postgres_url}/paddock_shared")
     monkeypatch.setattr(presence, "TTL_S", 1.0)
