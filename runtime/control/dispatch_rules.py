@@ -26,6 +26,11 @@ class Judged:
     plan: RunPlan
     problems: tuple[Problem, ...]
 
+    @property
+    def may_pass(self) -> bool:
+        """Tell whether a reason is of this moment: the cluster does not answer."""
+        return any(problem.code == Code.CAPACITY for problem in self.problems)
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Choice:
@@ -44,14 +49,15 @@ def judge(plan: RunPlan, profile: ClusterProfile, snapshot: Snapshot, user: User
 def choose(judged: Sequence[Judged]) -> Choice:
     """Return the cheapest cluster that admits the run; raises RefusedError where none does.
 
-    The reasons are those of the cluster that has the fewest. The run is pinned where some cluster
-    refuses it, since the scheduler looks at rooms only.
+    The reasons are those of the cluster that has the fewest, of several one that cannot tell now:
+    it may take the run later. The run is pinned where some cluster refuses it, since the scheduler
+    looks at rooms only.
     """
     if not judged:
         raise RefusedError([_no_cluster()])
     admitted = [one for one in judged if not one.problems]
     if not admitted:
-        best = min(judged, key=lambda one: (len(one.problems), one.profile.name))
+        best = min(judged, key=lambda one: (len(one.problems), not one.may_pass, one.profile.name))
         raise RefusedError(best.problems)
     cheapest = min(admitted, key=lambda one: (one.plan.price_usd_per_hour or 0.0, one.profile.name))
     return Choice(judged=cheapest, is_pinned=len(admitted) < len(judged))

@@ -23,10 +23,10 @@ from runtime.control.dispatch_rules import (
     limits_of,
 )
 from runtime.control.known_clusters import VOLUME_PREFIX
+from runtime.control.model_lists import ListedClusters
 from runtime.control.notices import DISPATCH, WARNING
 from runtime.control.operation_settings import made_settings
 from runtime.control.operations import Operation, OperationKind, Operator, not_performed
-from runtime.control.places import Clusters
 from runtime.control.requests import CreateRun
 from runtime.control.run_origin import FirstSteps, RunOrigin, find_origin, hold_volume
 from runtime.control.store import (
@@ -50,7 +50,7 @@ from runtime.control.values import (
 from runtime.errors import ConfigError, PaddockError
 from runtime.launch.notices import target_notices
 from runtime.naming import new_run_id
-from runtime.observe.snapshot import take_snapshot
+from runtime.observe.snapshot import known_snapshot
 from runtime.plan import build_plan, plan_to_json
 from runtime.situation import UserLimits
 
@@ -66,7 +66,7 @@ class RunDispatcher:
     """
 
     store: Store
-    clusters: Clusters
+    clusters: ListedClusters
     operator: Operator
     holder: str
     server: Callable[[], Lease | None] | None = None
@@ -157,13 +157,14 @@ class RunDispatcher:
         if volume is not None:
             path = self.clusters.volume_path(profile.name, volume_stack(volume))
             path = str(path or volume.claim_name)
-        snapshot = take_snapshot(
+        snapshot = known_snapshot(
             plan,
             profile,
             volume_path=path,
             requested_environments=wanted.request.environments,
             secret_names=frozenset(wanted.request.secrets),
         )
+        snapshot = self.clusters.models.completed(snapshot, plan, profile)
         if origin.source is not None and not snapshot.first_steps:
             found = self.first_steps(origin.source)
             if found is not None:

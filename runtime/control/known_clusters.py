@@ -14,6 +14,7 @@ from runtime import homes, naming
 from runtime.cluster import ClusterProfile, parse_profile
 from runtime.control import stacks
 from runtime.control.backend import engine_service_environment, file_backend
+from runtime.control.model_lists import ModelLists
 from runtime.control.projects import RunFolder
 from runtime.control.store import runs, volumes
 from runtime.control.store.store import Store
@@ -31,10 +32,14 @@ VOLUME_PREFIX = "volume-"
 
 
 class KnownClusters:
-    """The clusters of one server; safe to use from several threads."""
+    """The clusters of one server; safe to use from several threads.
+
+    `models` are the lists of their models, which `run` has read.
+    """
 
     def __init__(self, store: Store, *, checkout: Path, environ: Mapping[str, str]) -> None:
         """Keep where stacks are; nothing is looked up yet."""
+        self.models = ModelLists()
         self._store = store
         self._checkout = checkout
         self._environ = engine_service_environment(environ)
@@ -70,11 +75,13 @@ class KnownClusters:
     def run(self, is_over: threading.Event) -> None:
         """Refresh until the end; what fails is tried again."""
         is_file = file_backend(self._environ) is not None
+        self.models.refresh(self._profiles.values())
         while not is_over.wait(FILE_LOOK_S if is_file else OTHER_LOOK_S):
             try:
                 self.refresh()
             except (PaddockError, OSError) as error:
                 _LOG.error("the clusters could not be looked up: %s", error)
+            self.models.refresh(self._profiles.values())
 
     def _read(self) -> bool:
         """Read what has changed; tell whether every stack could be read."""

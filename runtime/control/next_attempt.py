@@ -15,7 +15,7 @@ from runtime.admission import admission_problems
 from runtime.cluster import ClusterProfile
 from runtime.config import DispatchFlags, load_config
 from runtime.control.dispatch_rules import absent_cluster, check_user, limits_of
-from runtime.control.places import Clusters
+from runtime.control.model_lists import ListedClusters
 from runtime.control.requests import ResumeRun
 from runtime.control.stack_facts import StackFacts
 from runtime.control.store import queue, wallets
@@ -23,7 +23,7 @@ from runtime.control.store.store import Store
 from runtime.control.values import StoredRun, wallet_id_of
 from runtime.errors import RefusedError
 from runtime.gpus import CPU_SLOT
-from runtime.observe.snapshot import take_snapshot
+from runtime.observe.snapshot import known_snapshot
 from runtime.plan import RunPlan, build_plan
 from runtime.situation import UserLimits
 
@@ -36,7 +36,7 @@ class NextAttempts:
     """Judges attempts on the clusters of a server."""
 
     store: Store
-    clusters: Clusters
+    clusters: ListedClusters
 
     def plan(self, run: StoredRun, request: ResumeRun, stack: StackFacts) -> RunPlan:
         """Return the plan of the next attempt, on the cluster that has the run's checkpoint.
@@ -57,13 +57,14 @@ class NextAttempts:
             allow_unknown_fields=profile.allow_unknown_fields,
         )
         plan = build_plan(loaded, run_id=run.run_id, attempt=run.attempt + 1, profile=profile)
-        snapshot = take_snapshot(
+        snapshot = known_snapshot(
             plan,
             profile,
             volume_path=self._volume_path(profile, settings),
             requested_environments=_texts(settings.get("environments")),
             secret_names=None if run.is_adopted else secret_names,
         )
+        snapshot = self.clusters.models.completed(snapshot, plan, profile)
         problems = admission_problems(
             plan, profile=profile, snapshot=snapshot, user=self._limits(run)
         )

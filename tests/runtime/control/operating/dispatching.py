@@ -6,6 +6,7 @@ from pathlib import Path
 
 from runtime.cluster import ClusterProfile, GpuOffer, LocalConnection
 from runtime.control.dispatcher import RunDispatcher
+from runtime.control.model_lists import ModelLists
 from runtime.control.operations import Operation, OperationBusyError, OperationReport
 from runtime.control.requests import CreateRun
 from runtime.control.store import users, wallets
@@ -47,6 +48,7 @@ class GivenClusters:
 
     found: dict[str, ClusterProfile] = field(default_factory=dict)
     paths: dict[str, Path] = field(default_factory=dict)
+    models: ModelLists = field(default_factory=ModelLists)
 
     def profiles(self) -> Mapping[str, ClusterProfile]:
         """Return them."""
