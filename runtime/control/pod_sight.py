@@ -9,7 +9,7 @@ import logging
 import threading
 import time
 from collections import Counter, defaultdict
-from collections.abc import Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
@@ -21,9 +21,9 @@ from runtime.control.places import FoundRun, Leftover
 from runtime.control.rooms import ClusterRoom, NodeRoom
 from runtime.errors import PaddockError
 from runtime.kubernetes_api import KINDS, ForbiddenError, KubernetesApi, KubernetesError
-from runtime.kubernetes_nodes import gpu_type_of
+from runtime.kubernetes_nodes import gpu_type_of, node_fact
 from runtime.kubernetes_teardown import REST, WORKLOADS
-from runtime.observe.kubernetes.headroom import gpus_of, headroom
+from runtime.observe.kubernetes.headroom import NodeHeadroom, gpus_of, headroom
 from runtime.observe.kubernetes.objects import unix_time
 from runtime.observe.kubernetes.observer import LOOK_S, RunObserver, RunView
 from runtime.observe.kubernetes.run_files import RunFiles
@@ -123,7 +123,9 @@ class PodSight:
             if run_id and node:
                 held[node][run_id] += gpus_of(pod)
         tolerations = offer.tolerations if offer is not None else ()
-        found = headroom(self.api.list("Node"), pods, tolerations=tolerations)
+        listed = self.api.list("Node")
+        found = headroom(listed, pods, tolerations=tolerations)
+        found += _without_gpus(listed, {one.node for one in found})
         nodes = tuple(
             NodeRoom(
                 name=one.node,
@@ -221,6 +223,15 @@ def _plan_json(profile: ClusterProfile, record: RunRecord, toml: str) -> str:
         plan = build_plan(loaded, run_id=record.run_id, attempt=record.attempt, profile=profile)
         return plan_to_json(plan)
     return ""
+
+
+def _without_gpus(nodes: Iterable[Manifest], known: Container[str]) -> Iterator[NodeHeadroom]:
+    """Yield the nodes that are of a type and have no GPU now: new, or their plugin is away."""
+    for node in nodes:
+        fact = node_fact(node)
+        named = gpu_type_of(fact.labels)
+        if named is not None and fact.name not in known:
+            yield NodeHeadroom(node=fact.name, gpu_type=named[0], num_gpus=0, num_free=0)
 
 
 def _is_owned(manifest: Manifest) -> bool:

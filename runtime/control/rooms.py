@@ -53,11 +53,16 @@ class ClusterRoom:
         nodes = (node for node in self.nodes if node.gpu_type == gpu_type)
         return Counter(run_id for node in nodes for run_id in node.held)
 
+    def has_no_node(self, offer: GpuOffer) -> bool:
+        """Tell whether pods of a type must come before its nodes do (an autoscaler, from zero)."""
+        is_read = self.profile.kubernetes is not None and not self.trouble and not self.queues
+        return is_read and all(node.gpu_type != offer.name for node in self.nodes)
+
     def has_free(self, offer: GpuOffer) -> bool:
         """Tell whether a run of one GPU of a type could start now, or would queue there."""
         if self.trouble:
             return False
-        if self.queues:
+        if self.queues or self.has_no_node(offer):
             return True
         if self.makes_nodes:
             return self.nodes_held(offer.name).total() < offer.num_nodes

@@ -78,7 +78,8 @@ class _Pool:
         """Tell whether the parts fit where nothing else runs."""
         if self.room.queues:
             return True  # its own queue judges, and says so
-        sizes = self.sizes or [self.offer.gpus_per_node] * self.offer.num_nodes
+        is_told = any(self.sizes)
+        sizes = self.sizes if is_told else [self.offer.gpus_per_node] * self.offer.num_nodes
         return self._fitted(sizes, parts) is not None
 
     def without(self, parts: Sequence[int]) -> list[int] | None:
@@ -134,12 +135,19 @@ def _made_on_demand(room: ClusterRoom, offer: GpuOffer, reserved: Sequence[Reser
 
 
 def _reserved(room: ClusterRoom, offer: GpuOffer, reserved: Sequence[Reservation]) -> _Pool:
-    """Return the nodes of an offer that exist, less what promoted runs have yet to take."""
+    """Return the nodes of an offer that exist, less what promoted runs have yet to take.
+
+    All of them where none exists: pods bring them. Where only some are missing they may be broken,
+    and a run of several nodes would hold the others idle until those come back.
+    """
     held = Counter[str]()
     for node in room.nodes:
         held.update(node.held)
     nodes = [node for node in room.nodes if node.gpu_type == offer.name]
     free, sizes = [node.num_free for node in nodes], [node.num_gpus for node in nodes]
+    if room.has_no_node(offer):
+        sizes = [offer.gpus_per_node] * offer.num_nodes
+        free = [*sizes]
     pool = _Pool(offer=offer, room=room, free=free, sizes=sizes)
     for one in reserved:
         _reserve(pool, one, held)

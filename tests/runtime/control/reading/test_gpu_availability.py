@@ -50,6 +50,7 @@ def node(gpu_type: str, num_free: int, **held: int) -> NodeRoom:
     ("found", "available"),
     [
         pytest.param(room(node(H100, 1), node(H200, 0)), {H100}, id="nodes"),
+        pytest.param(room(node(H100, 0)), {H200}, id="from zero"),
         pytest.param(room(queues=True), {H100, H200}, id="kueue"),
         pytest.param(room(kubernetes=ON_DEMAND), {H100, H200}, id="karpenter"),
         pytest.param(room(node(H100, 0, old=8), kubernetes=ON_DEMAND), {H200}, id="all made"),

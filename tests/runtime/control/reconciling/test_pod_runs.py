@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from runtime.cluster import ClusterProfile, GpuOffer, KubernetesConnection
+from runtime.cluster import ClusterProfile, GpuOffer, KubernetesConnection, KubernetesOffer
 from runtime.control.pod_runs import PodPlace
 from runtime.control.pod_sight import PodSight
 from runtime.control.values import StoredRun
@@ -147,6 +147,20 @@ def test_the_room_says_who_holds_what(cluster: tuple[FakeApi, PodSight]) -> None
     [found] = sight.room().nodes
 
     assert (found.num_gpus, found.num_free, found.held) == (8, 4, {"run-one": 4})
+
+
+def test_a_node_whose_gpus_are_away_is_there(cluster: tuple[FakeApi, PodSight]) -> None:
+    fake, sight = cluster
+    fake.put("/api/v1/nodes/n0", node("n0", gpus=0))
+    offer = sight.profile.gpus[0]
+    kubernetes = KubernetesOffer(image_repository="prime-rl", run_claim="runs")
+    sight.profile = sight.profile.model_copy(update={"kubernetes": kubernetes})
+
+    room = sight.room()
+
+    assert [(one.name, one.gpu_type, one.num_gpus) for one in room.nodes] == [("n0", offer.name, 0)]
+    assert not room.has_no_node(offer)
+    assert not room.has_free(offer)
 
 
 def test_a_room_that_may_not_be_read_says_so(cluster: tuple[FakeApi, PodSight]) -> None:

@@ -1,11 +1,21 @@
 """What promotion keeps of plans that it has read, and what it gives where nodes are made."""
 
+from dataclasses import replace
+from datetime import timedelta
+
 from runtime.cluster import KubernetesOffer, NodeClass
-from runtime.control.promotions import Promotions
+from runtime.control.operations import OperationKind, OperationState
+from runtime.control.places import Seen
+from runtime.control.promotions import Promotions, holds_room
 from runtime.control.rooms import ClusterRoom
+from runtime.control.situations import Situation
+from runtime.control.step_kinds import Note
+from runtime.control.steps import next_step
+from runtime.observe.judge import Transition
 from runtime.states import RunState
 from tests.runtime.control.reconciling.fakes import GPU, FakeCluster, FakePlaces
 from tests.runtime.control.reconciling.site import Site
+from tests.runtime.control.reconciling.test_remade import MAKE, NOW, RUN
 
 
 class OnDemand(FakePlaces):
@@ -54,3 +64,15 @@ def test_runs_await_nodes_that_are_made_for_them_and_no_more(
 
     cluster.become("run-1", RunState.COMPLETED)
     site.pass_until(lambda: "run-3" in cluster.runs)
+
+
+def test_pods_may_wait_for_their_nodes_as_long_as_by_hand() -> None:
+    run = replace(RUN, state=RunState.PENDING, cluster="east", gpu_type=GPU)
+    up = replace(MAKE, kind=OperationKind.UP, state=OperationState.DONE, code="")
+    words = "1 of 1 pods wait for a node; trainer-0: 0/3 nodes are available"
+    seen = Seen(transition=Transition(state=RunState.PENDING, reason=words), num_left=1)
+
+    step = next_step(Situation(run=run, now=NOW + timedelta(days=7), seen=seen, newest=up))
+
+    assert step == Note(reason=words)
+    assert holds_room(run)

@@ -52,15 +52,20 @@ def room(
 
 def on_demand(num_nodes: int, *held: str, gpu_type: str = H100) -> ClusterRoom:
     """Return a Karpenter cluster's room, with the nodes that runs hold by now."""
-    made = room("lab", *[0] * num_nodes, gpu_type=gpu_type)
     node_class = NodeClass(group="karpenter.k8s.aws", kind="EC2NodeClass", name="gpu")
-    offer = KubernetesOffer(image_repository="prime-rl", run_claim="runs", node_class=node_class)
+    made = in_pods(room("lab", *[0] * num_nodes, gpu_type=gpu_type), node_class)
     nodes = tuple(
         # tainted with its run's id, so a barrier to every other one
         NodeRoom(name=run_id, gpu_type=gpu_type, num_gpus=0, num_free=0, held={run_id: 2})
         for run_id in held
     )
-    return replace(made, profile=made.profile.model_copy(update={"kubernetes": offer}), nodes=nodes)
+    return replace(made, nodes=nodes)
+
+
+def in_pods(made: ClusterRoom, node_class: NodeClass | None = None) -> ClusterRoom:
+    """Return a room as that of a Kubernetes cluster."""
+    offer = KubernetesOffer(image_repository="prime-rl", run_claim="runs", node_class=node_class)
+    return replace(made, profile=made.profile.model_copy(update={"kubernetes": offer}))
 
 
 def run(run_id: str, *parts: int, **changes: object) -> QueuedRun:
@@ -215,6 +220,30 @@ def test_more_nodes_than_are_ever_made_are_nowhere() -> None:
         "a": "no cluster has 2 nodes of 8 GPUs, free or not",
         "b": "no cluster has 9 GPUs, free or not",
     }
+
+
+def test_a_type_without_a_node_has_the_nodes_that_pods_bring() -> None:
+    lab = replace(in_pods(room("lab", 0, 0)), nodes=())
+    held = Reservation(run_id="old", cluster="lab", gpu_type=H100, parts=(2,))
+
+    answers = plan_promotions([run("a", 6), run("b", 6), run("c", 4)], [lab], [held])
+
+    assert promoted(answers) == {"a": "lab", "b": "lab"}
+    assert waiting(answers)["c"].reason == (
+        "needs 4 GPUs on one node: 2 of 16 H100_80GB are free on lab"
+    )
+
+
+def test_nodes_that_are_missing_beside_others_are_not_counted_on() -> None:
+    lab = in_pods(room("lab", 8, 8))
+    [first, _] = lab.nodes
+    plugin_away = replace(first, num_gpus=0, num_free=0)
+
+    left = plan_promotions([run("a", 8), run("b", 8)], [replace(lab, nodes=(first,))], [])
+    broken = plan_promotions([run("a", 8)], [replace(lab, nodes=(plugin_away,))], [])
+
+    assert promoted(left) == {"a": "lab"}
+    assert waiting(broken)["a"].reason == "needs 8 GPUs: 0 of 0 H100_80GB are free on lab"
 
 
 def test_a_room_that_is_not_known_takes_nobody_and_says_why() -> None:
