@@ -75,7 +75,14 @@ def admission_warnings(
     """Return what may fail at start but does not refuse the run."""
     if profile is None:
         return [*_open_on_a_cluster(plan)]
-    if profile.environments_closed or profile.target == "local" or snapshot is None:
+    if snapshot is None:
+        return []
+    if profile.target == "local" and snapshot.requested_environments:
+        return [
+            f"environments: not installed on cluster {profile.name}, whose embedded engine has "
+            "those that it carries"
+        ]
+    if profile.environments_closed or profile.target == "local":
         return []
     return [
         f"taskset {taskset}: not known to be in the image of cluster {profile.name}"

@@ -1,7 +1,8 @@
 """What looks like a credential where none belongs: variables, headers, addresses, package specs.
 
-Pure, on text alone. What is judged here is stored and shown as it was written; values that a run
-needs come as secrets (`runtime.secret_rules`). Called by the rules of configs, stacks and requests.
+Of a package spec its spelling is judged, too. Pure, on text alone. What is judged here is stored
+and shown as it was written; values that a run needs come as secrets (`runtime.secret_rules`).
+Called by the rules of configs, stacks and requests.
 """
 
 import re
@@ -18,6 +19,13 @@ _NO_SECRETS = frozenset({"", "0", "1", "true", "false", "none", "empty"})
 _HEADERS = frozenset({"authorization", "proxy-authorization", "cookie"})
 """Besides those whose names would be a variable's: x-api-key, x-auth-token."""
 _ADDRESS = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://\S+")
+_PACKAGE = r"[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?"
+_SPEC = re.compile(
+    rf"{_PACKAGE} *(?:\[[^\[\]]*\] *)?(?:[(<>=!~;@].*)?"  # PEP 508, without its last word on it
+    rf"|{_PACKAGE}/{_PACKAGE}(?:@\S+)?"
+    rf"|{_ADDRESS.pattern}.*"
+    r"|/.+"
+)
 _REFERENCE = re.compile(r"\$\{[A-Za-z_][A-Za-z0-9_]*\}")
 
 
@@ -66,7 +74,9 @@ def address_credential(address: str) -> str | None:
 
 
 def check_environment(spec: str) -> str:
-    """Return the requirement spec of an environment; raises ValueError where it has a credential.
+    """Return the requirement spec of an environment.
+
+    Raises ValueError where it has a credential, or no installer could read it.
 
     uv, which installs it in the pod, puts the run's secrets in for references like `${GIT_TOKEN}`.
     """
@@ -80,15 +90,21 @@ def check_environment(spec: str) -> str:
                 f"it holds {found}, and is stored and shown as written: change that credential, "
                 "pass the new one as a secret GIT_TOKEN, and write ${GIT_TOKEN} in its place"
             )
+    if not _SPEC.fullmatch(spec):
+        raise ValueError(
+            "is no requirement spec: write NAME, NAME==1.2, OWNER/NAME, an address such as "
+            "git+https://host/x, or a path from /"
+        )
     return spec
 
 
 def environment_problems(specs: Sequence[str]) -> list[Problem]:
-    """Return a problem for each requirement spec of an environment that holds a credential."""
+    """Return a problem for each requirement spec that is none, or holds a credential."""
     problems = []
     for index, spec in enumerate(specs):
         try:
             check_environment(spec)
         except ValueError as error:
-            problems.append(Problem(loc=("environments", index), message=str(error), code="secret"))
+            code = "secret" if _SPEC.fullmatch(spec) else "environment"
+            problems.append(Problem(loc=("environments", index), message=str(error), code=code))
     return problems

@@ -1,5 +1,7 @@
 """Admission: every reason at once, with warnings, requests and capacity apart from refusals."""
 
+from dataclasses import replace
+
 import pytest
 
 from runtime.admission import Snapshot, UserLimits, admission_warnings, capacity_problem
@@ -78,6 +80,15 @@ def test_an_environment_outside_an_open_list_is_a_warning() -> None:
     (warning,) = admission_warnings(plan, profile, READY)
 
     assert "taskset mine" in warning
+
+
+def test_a_requested_environment_that_is_not_installed_is_a_warning() -> None:
+    profile = local()
+    snapshot = replace(READY, requested_environments=("my-env==1.2",))
+
+    (warning,) = admission_warnings(made(profile), profile, snapshot)
+
+    assert warning.startswith("environments: not installed on cluster local")
 
 
 def test_what_only_a_cluster_can_place_is_a_warning_without_one() -> None:

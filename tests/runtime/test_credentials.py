@@ -5,6 +5,7 @@ import pytest
 from runtime.credentials import (
     address_credential,
     check_environment,
+    environment_problems,
     is_credential,
     is_credential_header,
 )
@@ -46,10 +47,40 @@ def test_a_credential_in_a_requirement_spec_is_refused_without_it(spec: str) -> 
         "my-env @ https://host/x-1.0-py3-none-any.whl?token=${GIT_TOKEN}",
         "my-env @ https://host/x-1.0-py3-none-any.whl#sha256=0f0f",
         "/volume/wheels/x-1.0-py3-none-any.whl",
+        "my_env [gpu] >= 1",
+        "my.env (>=1)",
+        "e",
     ],
 )
 def test_a_requirement_spec_without_one_passes_as_it_stands(spec: str) -> None:
     assert check_environment(spec) == spec
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        "-r /etc/passwd",
+        "--index-url",
+        "",
+        " my-env",
+        "two names",
+        "a b==1",
+        "my-env==1\n-r x",
+        "../x",
+    ],
+)
+def test_what_no_installer_reads_is_no_requirement_spec(spec: str) -> None:
+    with pytest.raises(ValueError, match="is no requirement spec"):
+        check_environment(spec)
+
+
+def test_a_problem_of_environments_says_which_and_what_kind() -> None:
+    found = environment_problems(["my-env", "-r x", f"git+https://{CANARY}@host/x.git"])
+
+    assert [(one.loc, one.code) for one in found] == [
+        (("environments", 1), "environment"),
+        (("environments", 2), "secret"),
+    ]
 
 
 @pytest.mark.parametrize(
