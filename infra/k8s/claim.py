@@ -117,7 +117,7 @@ def claim_manifest(props: Mapping[str, Any]) -> dict[str, Any]:  # Any: a Kubern
         "accessModes": ["ReadWriteMany"],
         "resources": {"requests": {"storage": props["size"]}},
     }
-    if props["storageClass"]:
+    if props.get("storageClass"):  # the engine drops an input that is None
         spec["storageClassName"] = props["storageClass"]
     metadata = {"name": props["claim"], "labels": dict(props["labels"])}
     return {"apiVersion": "v1", "kind": KIND, "metadata": metadata, "spec": spec}

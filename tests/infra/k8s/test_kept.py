@@ -71,7 +71,8 @@ def test_a_lost_namespace_is_seen_by_a_refresh(fake: FakeApi) -> None:
 
 
 def test_a_claim_is_made_shared_and_of_the_default_class(fake: FakeApi) -> None:
-    made = KeptClaimProvider().create(claim())
+    inputs = {key: value for key, value in claim().items() if value is not None}  # as they arrive
+    made = KeptClaimProvider().create(inputs)
 
     spec = fake.objects[CLAIM_PATH]["spec"]
     assert spec == {
