@@ -101,7 +101,9 @@ class PodSight:
             try:
                 room = self._read_room()
             except KubernetesError as error:
-                room = self._unknown_room(f"what is free is not known: {error}")
+                room = self._unknown_room(
+                    f"what is free on {self.profile.name} is not known: {error}"
+                )
                 if self._room is None or self._room[1] != room:
                     _LOG.warning("%s", room.trouble)
             self._room = (time.monotonic(), room)

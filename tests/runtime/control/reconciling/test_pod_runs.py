@@ -169,7 +169,7 @@ def test_a_room_that_may_not_be_read_says_so(cluster: tuple[FakeApi, PodSight]) 
 
     room = sight.room()
 
-    assert room.trouble.startswith("what is free is not known: ")
+    assert room.trouble.startswith("what is free on east is not known: ")
     assert "not allowed to list nodes: nodes is forbidden" in room.trouble
     assert room.nodes == ()
     assert not room.has_free(room.profile.gpus[0])

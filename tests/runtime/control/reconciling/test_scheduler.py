@@ -247,7 +247,7 @@ def test_nodes_that_are_missing_beside_others_are_not_counted_on() -> None:
 
 
 def test_a_room_that_is_not_known_takes_nobody_and_says_why() -> None:
-    lab = replace(room("lab", size=8), trouble="what is free is not known: lab: not allowed")
+    lab = replace(room("lab", size=8), trouble="what is free on lab is not known: not allowed")
     kueue = replace(room("kueue", queues=True), trouble="cluster kueue does not answer")
 
     alone = plan_promotions([run("a", 2), run("b", 16)], [lab], [])
@@ -255,10 +255,10 @@ def test_a_room_that_is_not_known_takes_nobody_and_says_why() -> None:
     answers = plan_promotions([run("a", 2)], [lab, room("east", 8)], [])
 
     assert waiting(alone)["a"].reason == (
-        "needs 2 GPUs: what is free is not known: lab: not allowed"
+        "needs 2 GPUs: what is free on lab is not known: not allowed"
     )
     assert waiting(alone)["b"].reason == "no cluster has 16 GPUs, free or not"
     assert waiting(beside)["a"].reason == (
-        "needs 2 GPUs: what is free is not known: lab: not allowed, cluster kueue does not answer"
+        "needs 2 GPUs: what is free on lab is not known: not allowed, cluster kueue does not answer"
     )
     assert promoted(answers) == {"a": "east"}
