@@ -141,7 +141,8 @@ class RunWatch:
                 if self._ends(feed, error):
                     return
             except Exception as error:  # a thread that ends in silence would blind the observer
-                self._fail(error if isinstance(error, PaddockError) else _broken(feed, error))
+                if not self._closed.is_set():  # else its connections were closed while it read
+                    self._fail(error if isinstance(error, PaddockError) else _broken(feed, error))
                 return
             self._closed.wait(pause_s * random.uniform(0.7, 1.3))
             pause_s = min(_BACK_OFF_S[1], pause_s * 2)

@@ -136,3 +136,23 @@ def test_threads_end_with_the_watch(api: ScriptedApi, monkeypatch: pytest.Monkey
 
     assert "watch-pods" in names
     wait_for(lambda: not [one for one in threading.enumerate() if one.name == "watch-pods"])
+
+
+def test_a_connection_that_is_closed_with_the_watch_is_no_fault_of_it(
+    api: ScriptedApi, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
+    is_closed = threading.Event()
+
+    def watch(*_: object, **__: object) -> Iterator[tuple[str, dict[str, object]]]:
+        is_closed.wait()
+        raise RuntimeError("Cannot send a request, as the client has been closed.")
+        yield
+
+    monkeypatch.setattr(api, "watch", watch)
+    with open_watch(api.as_api()) as made:
+        wait_for(lambda: made.is_current)
+
+    is_closed.set()
+
+    wait_for(lambda: not [one for one in threading.enumerate() if one.name == "watch-pods"])
+    assert "Traceback" not in capsys.readouterr().err
