@@ -13,6 +13,7 @@ import typer
 from rich.table import Table
 
 from runtime import naming
+from runtime.commands.interrupts import end_by_interrupt
 from runtime.commands.session import (
     Output,
     OutputOption,
@@ -42,9 +43,6 @@ if TYPE_CHECKING:
     from runtime.observe.kubernetes.launched import LaunchedPod
 
 _POLL_S = 0.5
-_INTERRUPTED = 130
-"""Exit code of a shell's command that Ctrl-C ended: the run itself goes on."""
-
 _STOPPED = "stopped by paddock stop"
 
 
@@ -56,12 +54,9 @@ def wait(
     output: OutputOption = Output.TEXT,
 ) -> None:
     """Follow a run to its end: exit code 0 COMPLETED, 1 FAILED, 2 STOPPED."""
-    run = locate_run(offline_project(), run_id)
-    try:
-        record = follow(run)
-    except KeyboardInterrupt:
-        say(f"{run_id} goes on: paddock wait {run_id}, or paddock stop {run_id}")
-        raise typer.Exit(_INTERRUPTED) from None
+    run = _located(run_id)
+    words = f"{run_id} goes on: paddock wait {run_id}, or paddock stop {run_id}"
+    record = end_by_interrupt(lambda: follow(run), words=words)
     if destroy:
         stacks.destroy(open_project(), run_id, say)
     if output is Output.JSON:
@@ -105,13 +100,8 @@ def _follow_local(run: LocalRun) -> RunRecord:
 
 def stop(run_id: RunArgument, output: OutputOption = Output.TEXT) -> None:
     """Stop a run early and release its GPUs; its stack stays until it is destroyed."""
-    run = locate_run(offline_project(), run_id)
-    if isinstance(run, LocalRun):
-        record = stop_run(run, reason=_STOPPED)
-    else:
-        from runtime.cluster_runs import stop_cluster_run
-
-        record = stop_cluster_run(run, reason=_STOPPED)
+    run = _located(run_id)
+    record = end_by_interrupt(lambda: _stopped(run), words=f"once more: paddock stop {run_id}")
     if output is Output.JSON:
         print_json(record.model_dump(mode="json"))
     else:
@@ -139,8 +129,7 @@ def logs(
     attempt: Annotated[int | None, typer.Option(help="attempt; default: the newest")] = None,
 ) -> None:
     """Print the log of one component; while the run lives and after it."""
-    run = locate_run(offline_project(), run_id)
-    number = attempt or run.attempt
+    run = _located(run_id)
     if search is not None and regex is not None:
         raise SettingsError([Problem(message="--search and --regex exclude each other")])
     moment = parse_since(since, now=time.time()) if since else None
@@ -151,25 +140,16 @@ def logs(
         since=moment,
         wanted=LineFilter(level=level, search=regex or search, is_regex=regex is not None),
     )
-    if not isinstance(run, LocalRun):
+    number = attempt or run.attempt
+    if isinstance(run, LocalRun):
+        paths = _log_files(run, number, component=component, env=env)
+        show = partial(_print_files, run, paths, query, is_followed=follow_)
+    else:
         from runtime.commands.cluster_view import print_logs
 
         choose = partial(_chosen_pods, run_id=run_id, component=component, env=env)
-        print_logs(run, number, query, choose=choose, is_followed=follow_)
-        return
-    paths = _log_files(run, number, component=component, env=env)
-    if follow_ and len(paths) > 1:
-        raise SettingsError(
-            [Problem(message=f"-f follows one component, {component} has {len(paths)}: name one")]
-        )
-    for path in paths:
-        lines = (
-            follow_log(path, query, is_over=lambda: _is_over(run))
-            if follow_
-            else read_log(path, query)
-        )
-        for line in lines:
-            typer.echo(line)
+        show = partial(print_logs, run, number, query, choose=choose, is_followed=follow_)
+    end_by_interrupt(show)
 
 
 def components(run_id: RunArgument, output: OutputOption = Output.TEXT) -> None:
@@ -201,6 +181,35 @@ def components(run_id: RunArgument, output: OutputOption = Output.TEXT) -> None:
         cells = [str(row[key]) for key in ("name", "role", "gpus", "state")]
         table.add_row(*cells, str(Path(str(row["log"])).relative_to(run.run_path)))
     console().print(table)
+
+
+def _located(run_id: str) -> "LocalRun | ClusterRun":
+    return end_by_interrupt(lambda: locate_run(offline_project(), run_id))
+
+
+def _stopped(run: "LocalRun | ClusterRun") -> RunRecord:
+    if isinstance(run, LocalRun):
+        return stop_run(run, reason=_STOPPED)
+    from runtime.cluster_runs import stop_cluster_run
+
+    return stop_cluster_run(run, reason=_STOPPED)
+
+
+def _print_files(run: LocalRun, paths: list[Path], query: LogQuery, *, is_followed: bool) -> None:
+    """Print the wanted lines of the logs, one after the other; follow one alone."""
+    if is_followed and len(paths) > 1:
+        names = ", ".join(path.stem for path in paths)
+        raise SettingsError(
+            [Problem(message=f"-f follows one component, these are {names}: name one")]
+        )
+    for path in paths:
+        lines = (
+            follow_log(path, query, is_over=lambda: _is_over(run))
+            if is_followed
+            else read_log(path, query)
+        )
+        for line in lines:
+            typer.echo(line)
 
 
 def _is_over(run: LocalRun) -> bool:

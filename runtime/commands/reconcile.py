@@ -5,22 +5,22 @@ needs neither database nor stacks and only writes records; several copies of tha
 """
 
 import os
-import signal
 import threading
 from contextlib import closing
+from functools import partial
 from typing import Annotated
 
 import typer
 
 from runtime.cluster import KubernetesConnection
 from runtime.commands.admin.database import DatabaseOption, opened
+from runtime.commands.interrupts import INTERRUPTED, end_by_interrupt, note_interrupt
 from runtime.commands.serve import WorkersOption, write_log_as_json
 from runtime.commands.session import find_project, offline_project, say
 from runtime.errors import Problem, SettingsError
 from runtime.locate import cluster_connection
 from runtime.observe.kubernetes.observer import LOOK_S
 
-_INTERRUPTED = 130
 _ONCE_S = 60.0
 
 
@@ -46,18 +46,21 @@ def reconcile(
     With --cluster or --context it only writes what becomes of that cluster's runs.
     """
     if cluster is None and context is None:
-        _drive(database, workers, once=once)
+        note_interrupt(partial(_drive, database, workers, once=once))
     elif database is not None:
         message = "excludes --cluster and --context, which observe without a database"
         raise SettingsError([Problem(loc=("database",), message=message)], source="reconcile")
     else:
-        _observe(_connection(cluster, context, namespace), interval, once=once)
+        connection = _connection(cluster, context, namespace)
+        if once:
+            end_by_interrupt(lambda: _observe(connection, interval))
+        else:
+            note_interrupt(partial(_observe, connection, interval))
 
 
-def _drive(database: str | None, workers: int, *, once: bool) -> None:
+def _drive(database: str | None, workers: int, ended: threading.Event, *, once: bool) -> None:
     """Do what a server does for the runs of its clusters."""
     write_log_as_json()
-    ended = _ended_by_signal()
     with opened(database) as store:
         from runtime.control.assembly import reconcile_once, running
         from runtime.control.operator import OperatorLimits
@@ -69,7 +72,7 @@ def _drive(database: str | None, workers: int, *, once: bool) -> None:
             say(f"{found.num_runs} runs were looked at")
             if not found.is_done:
                 say("ended early: the next round goes on")
-                raise typer.Exit(_INTERRUPTED)
+                raise typer.Exit(INTERRUPTED)
             for orphan in found.orphans:
                 say(f"left behind: {orphan}")
             return
@@ -79,8 +82,13 @@ def _drive(database: str | None, workers: int, *, once: bool) -> None:
             say("ending: no more work is taken; operations under way go on by themselves")
 
 
-def _observe(connection: KubernetesConnection, interval_s: float, *, once: bool) -> None:
-    """Write what becomes of a cluster's runs; report, and only report, what they left behind."""
+def _observe(
+    connection: KubernetesConnection, interval_s: float, ended: threading.Event | None = None
+) -> None:
+    """Write what becomes of a cluster's runs until it is ended; without an end, once.
+
+    Reports, and only reports, what runs left behind.
+    """
     from runtime.kubernetes_api import KubernetesApi
     from runtime.observe.kubernetes.observer import RunObserver
     from runtime.observe.kubernetes.orphans import find_orphans
@@ -91,21 +99,14 @@ def _observe(connection: KubernetesConnection, interval_s: float, *, once: bool)
     with closing(KubernetesApi.connect(connection)) as api, open_watch(api) as watch:
         observer = RunObserver(api, watch, RunFiles(api))
         reconciler = Reconciler(watch, observer, say)
-        if once:
+        if ended is None:
             number = reconciler.run_once(timeout_s=_ONCE_S)
             say(f"{number} open runs were looked at")
+            for orphan in find_orphans(api):
+                say(str(orphan))
         else:
             say(f"observing the runs of namespace {connection.namespace}")
-            reconciler.run(interval_s=interval_s, is_over=_ended_by_signal().is_set)
-        for orphan in find_orphans(api) if once else ():
-            say(str(orphan))
-
-
-def _ended_by_signal() -> threading.Event:
-    ended = threading.Event()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda *_: ended.set())
-    return ended
+            reconciler.run(interval_s=interval_s, is_over=ended.is_set)
 
 
 def _connection(cluster: str | None, context: str | None, namespace: str) -> KubernetesConnection:

@@ -13,6 +13,7 @@ import yaml
 
 from runtime.states import RunState
 from tests.cluster.observed_runs import Observed, observe, says
+from tests.interruptible import interruptible
 from tests.testbed.cluster import Cluster
 from tests.waiting import killed_after, wait_for
 
@@ -65,13 +66,14 @@ def paddock(observed: Observed, project: Path, *argv: str) -> "subprocess.Comple
 
 
 def started(observed: Observed, project: Path, *argv: str) -> "subprocess.Popen[str]":
-    return subprocess.Popen(
-        [PADDOCK, *argv],
-        cwd=project,
-        env=environment(observed, project),
-        stderr=subprocess.PIPE,
-        text=True,
-    )
+    with interruptible():
+        return subprocess.Popen(
+            [PADDOCK, *argv],
+            cwd=project,
+            env=environment(observed, project),
+            stderr=subprocess.PIPE,
+            text=True,
+        )
 
 
 def test_wait_follows_a_run_that_fails_and_shows_its_last_words(observed: Observed, project: Path):

@@ -3,20 +3,24 @@
 The server filters; here lines are asked for, made readable, and told apart from those shown.
 """
 
-from typing import Annotated
+from functools import partial
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from runtime import naming
+from runtime.commands.interrupts import end_by_interrupt
 from runtime.commands.remote.connection import RunIdArgument, ServerOption, connected
 from runtime.commands.session import say
 from runtime.errors import Problem, SettingsError
+
+if TYPE_CHECKING:
+    from runtime.client.logs import LogsAsked
 
 _COMPONENTS = ("orchestrator", "trainer", "inference", "router", "env-server")
 _LEVELS = ("ERROR", "WARNING", "SUCCESS", "INFO", "DEBUG")
 _UNITS = {"s": 1, "m": 60, "h": 3_600, "d": 86_400}
 _MAX_LINES = 5000
-_INTERRUPTED = 130
 
 ComponentOption = Annotated[
     str | None,
@@ -53,35 +57,40 @@ def logs(
     since_s = _seconds(since, problems)
     if problems:
         raise SettingsError(problems, source="train logs")
-    with connected(server) as api:
-        from runtime.client import logs as client_logs
+    from runtime.client.logs import LogsAsked
 
-        asked = client_logs.LogsAsked(
-            run_id=run_id,
-            component=component or naming.ORCHESTRATOR,
-            env=env,
-            tail=_MAX_LINES if all_lines else tail,
-            search=search,
-            is_regex=regex,
-            level=level,
-            since_s=since_s,
-        )
-        shown = str if raw else client_logs.shown_line
+    asked = LogsAsked(
+        run_id=run_id,
+        component=component or naming.ORCHESTRATOR,
+        env=env,
+        tail=_MAX_LINES if all_lines else tail,
+        search=search,
+        is_regex=regex,
+        level=level,
+        since_s=since_s,
+    )
+    end_by_interrupt(partial(_print, server, asked, is_followed=follow, is_raw=raw))
+
+
+def _print(server: str | None, asked: "LogsAsked", *, is_followed: bool, is_raw: bool) -> None:
+    from runtime.client import logs as client_logs
+
+    shown = str if is_raw else client_logs.shown_line
+    with connected(server) as api:
+        if is_followed:
+            for line in client_logs.follow_lines(api, asked, say=say):
+                typer.echo(shown(line))
+            return
         try:
-            if follow:
-                for line in client_logs.follow_lines(api, asked, say=say):
-                    typer.echo(shown(line))
-                return
             found = client_logs.read_lines(api, asked)
         except client_logs.NotStartedError as error:
             say(f"{error}. Follow with -f to wait for them.")
             return
-        except KeyboardInterrupt:
-            raise typer.Exit(_INTERRUPTED) from None
     for line in found:
         typer.echo(shown(line))
     if not found:
-        say("No lines match." if search or level or since else "No logs available yet.")
+        is_filtered = asked.search or asked.level or asked.since_s
+        say("No lines match." if is_filtered else "No logs available yet.")
 
 
 def _problems(
