@@ -31,11 +31,7 @@ _FEW_PLACES = 32
 _RARE = 1 / 16
 """Of these: so few that another run would cost more than they do."""
 _MAX_STEPS = 10
-"""With more operations of numpy's a byte, RE2 is faster, which leaves Python's lock to others.
-
-Alone on a core RE2 takes as long as 34; but numpy asks for the lock again after each of them, so
-that a second core gains it next to nothing, and RE2 twice as much.
-"""
+"""With more operations of numpy's a byte RE2 is faster: numpy wants Python's lock after each."""
 _MAX_RUNS = 4
 _MAX_TRIED = 16
 """Windows that are tried on a sample."""
