@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from runtime.cluster import ClusterProfile, LocalConnection
-from runtime.control.places import Clusters
+from runtime.control.model_lists import ListedClusters
 from runtime.control.readings import CachedModel, GpuAvailability
 from runtime.control.rooms import ClusterRoom
 from runtime.control.values import MICROUSD_PER_USD, User
@@ -18,7 +18,7 @@ from runtime.models import cached_models
 class ClusterCatalog:
     """The catalog of all clusters."""
 
-    clusters: Clusters
+    clusters: ListedClusters
     rooms: Callable[[], Iterable[ClusterRoom]]
 
     def models(self, user: User, team_id: str | None) -> tuple[CachedModel, ...]:
@@ -26,7 +26,7 @@ class ClusterCatalog:
         found = [
             CachedModel(name=name, cluster=profile.name, gpu_type=offer.name)
             for profile in self.clusters.profiles().values()
-            for name in _model_names(profile)
+            for name in self._names(profile)
             for offer in profile.gpus
         ]
         return tuple(sorted(found, key=lambda one: (one.name, one.cluster, one.gpu_type or "")))
@@ -45,8 +45,7 @@ class ClusterCatalog:
             for name, price in sorted(prices.items())
         )
 
-
-def _model_names(profile: ClusterProfile) -> Iterable[str]:
-    if isinstance(profile.connection, LocalConnection):
-        return cached_models(profile.connection.cache_path)
-    return profile.models
+    def _names(self, profile: ClusterProfile) -> Iterable[str]:
+        if isinstance(profile.connection, LocalConnection):
+            return cached_models(profile.connection.cache_path)
+        return self.clusters.models.names(profile)

@@ -75,13 +75,13 @@ class KnownClusters:
     def run(self, is_over: threading.Event) -> None:
         """Refresh until the end; what fails is tried again."""
         is_file = file_backend(self._environ) is not None
-        self.models.refresh(self._profiles.values())
+        self.models.refresh(self.profiles().values())
         while not is_over.wait(FILE_LOOK_S if is_file else OTHER_LOOK_S):
             try:
                 self.refresh()
             except (PaddockError, OSError) as error:
                 _LOG.error("the clusters could not be looked up: %s", error)
-            self.models.refresh(self._profiles.values())
+            self.models.refresh(self.profiles().values())
 
     def _read(self) -> bool:
         """Read what has changed; tell whether every stack could be read."""

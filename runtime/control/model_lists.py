@@ -140,9 +140,9 @@ class ModelLists:
     def _keep(self, connection: KubernetesConnection, unread: str, why: str) -> None:
         """Let the last list stand, with why it is not that of now."""
         last = self._last(connection)
+        self._lists[connection] = ModelList(names=last.names, unread=unread)
         if not last.unread:
             _LOG.warning("the models of context %s cannot be listed: %s", connection.context, why)
-        self._lists[connection] = ModelList(names=last.names, unread=unread)
 
     def _api(self, connection: KubernetesConnection) -> "KubernetesApi":
         from runtime.kubernetes_api import KubernetesApi
