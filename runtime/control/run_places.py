@@ -72,8 +72,17 @@ class ClusterPlaces:
         return PodPlace(run=run, sight=sight)
 
     def rooms(self) -> tuple[ClusterRoom, ...]:
-        """Return the room of each cluster; one that does not answer is left out."""
-        return tuple(self._each(lambda sight: [sight.room()]))
+        """Return the room of each cluster; one that does not answer has none, and says so."""
+        found = self._each(lambda sight: [sight.room()])
+        seen = {room.cluster for room in found}
+        away = (one for name, one in self._clusters.profiles().items() if name not in seen)
+        return (
+            *found,
+            *(
+                ClusterRoom(profile=one, nodes=(), trouble=f"cluster {one.name} does not answer")
+                for one in away
+            ),
+        )
 
     def answering(self) -> frozenset[str]:
         """Return the clusters that show all of their runs now."""
