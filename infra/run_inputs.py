@@ -46,7 +46,10 @@ class RunInputs:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class RunRequest:
-    """What a run stack asks for: its settings, the cluster, the volume's folder or claim."""
+    """What a run stack asks for: its settings, the cluster, the volume's folder or claim.
+
+    `profile` is the cluster as a run on this volume sees it.
+    """
 
     settings: StackSettings
     body: RunSettings
@@ -57,8 +60,11 @@ class RunRequest:
 def read_request(settings: StackSettings, body: RunSettings) -> RunRequest:
     """Return the request of a run stack; its cluster and volume are read from their stacks."""
     profile = read_profile(body.cluster)
-    volume = read_volume(body.volume, target=profile.target) if body.volume else None
-    return RunRequest(settings=settings, body=body, profile=profile, volume=volume)
+    if not body.volume:
+        return RunRequest(settings=settings, body=body, profile=profile, volume=None)
+    volume = read_volume(body.volume, target=profile.target)
+    profile = profile.on_volume(volume.shared)
+    return RunRequest(settings=settings, body=body, profile=profile, volume=volume.place)
 
 
 def read_config(request: RunRequest) -> LoadedConfig:

@@ -41,6 +41,15 @@ class StackSettings:
     env_names: frozenset[str]
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class VolumeOutputs:
+    """What a volume stack exports: its folder or claim, and whether several nodes can mount it."""
+
+    place: str
+    shared: object
+    """None where an older stack does not say."""
+
+
 def load() -> StackSettings:
     """Return this stack's settings; raises SettingsError naming every wrong key."""
     stack = pulumi.get_stack()
@@ -61,24 +70,27 @@ def load() -> StackSettings:
 
 def read_profile(cluster: str) -> ClusterProfile:
     """Return the profile that a cluster stack exports, read through a StackReference."""
-    return parse_profile(_stack_output(cluster, "profile", kind="cluster"), cluster=cluster)
+    (profile,) = _stack_outputs(cluster, "profile", kind="cluster")
+    return parse_profile(profile, cluster=cluster)
 
 
-def read_volume(volume: str, *, target: str) -> str:
+def read_volume(volume: str, *, target: str) -> VolumeOutputs:
     """Return what a volume stack holds: a folder (local), or the name of a claim (kubernetes)."""
     output = "path" if target == "local" else "claim"
-    return str(_stack_output(volume, output, kind="volume"))
+    place, shared = _stack_outputs(volume, output, "shared", kind="volume")
+    return VolumeOutputs(place=str(place), shared=shared)
 
 
-def _stack_output(stack: str, output: str, *, kind: str) -> Any:  # noqa: ANN401 - a JSON value
+def _stack_outputs(stack: str, output: str, *others: str, kind: str) -> list[Any]:  # Any: JSON
+    """Return outputs of a stack; the others may be None. Raises SettingsError without the first."""
     name = f"{pulumi.get_organization()}/{pulumi.get_project()}/{stack}"
     _check_stack(name, kind=kind)
     reference = pulumi.StackReference(name)
-    value = _wait(reference.get_output_details(output)).value
-    if value is None:
+    found = [_wait(reference.get_output_details(one)).value for one in (output, *others)]
+    if found[0] is None:
         message = f"stack {stack} exports no {output}: it is no {kind}, or not up yet"
         raise _no_stack(message, fix=f"pulumi up -s {stack}", kind=kind)
-    return value
+    return found
 
 
 def _check_stack(name: str, *, kind: str) -> None:

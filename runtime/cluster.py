@@ -202,6 +202,19 @@ class ClusterProfile(_Profile):
         """Return the offer of a GPU type, or None."""
         return next((offer for offer in self.gpus if offer.name == gpu_type), None)
 
+    def on_volume(self, shared: object) -> "ClusterProfile":
+        """Return the profile as a run on a volume stack sees it, by that stack's output `shared`.
+
+        As it is where an older stack exports none. What several nodes cannot mount has no file
+        server either: its pod would hold the volume on a node of its own.
+        """
+        if not isinstance(shared, bool):
+            return self
+        offer = self.kubernetes
+        if offer is not None and not shared:
+            offer = offer.model_copy(update={"files": None})
+        return self.model_copy(update={"shared_storage": shared, "kubernetes": offer})
+
 
 def parse_profile(value: object, *, cluster: str) -> ClusterProfile:
     """Return the profile in a JSON value (or JSON text as bytes) of a stack's output or a file.

@@ -57,6 +57,7 @@ def declare_volume(
     assert isinstance(connection, KubernetesConnection), "the target goes by the connection"
     assert offer is not None, "a profile of the kubernetes target has it"
     claim = body.claim or settings.stack
+    is_shared = _is_shared(connection, claim)
     inputs = {
         "context": connection.context,
         "namespace": connection.namespace,
@@ -67,9 +68,23 @@ def declare_volume(
         "mustExist": body.claim is not None,
     }
     volume = Volume(settings.stack, inputs, pulumi.ResourceOptions(protect=True))
-    if offer.files is not None and offer.files.image is not None:
+    if not is_shared:
+        pulumi.log.info(
+            f"notice: claim {claim} is not ReadWriteMany: no file server, and no multi_node"
+        )
+    elif offer.files is not None and offer.files.image is not None:
         VolumeFilesComponent(settings.stack, AdoptedStack.of_profile(profile), claim, volume)
-    return {"claim": volume.id, "cluster": profile.name}
+    return {"claim": volume.id, "cluster": profile.name, "shared": is_shared}
+
+
+def _is_shared(connection: KubernetesConnection, claim: str) -> bool:
+    """Tell whether several nodes can mount a claim; one that is not there yet is made so."""
+    from runtime.kubernetes_api import KubernetesApi
+    from runtime.kubernetes_discovery import claim_fact
+
+    with closing(KubernetesApi.connect(connection)) as api:
+        found = api.get("PersistentVolumeClaim", claim)
+    return found is None or claim_fact(found).is_shared
 
 
 def _look_over(stack: str, body: KubernetesClusterSettings) -> tuple[AdoptedCluster, bool]:

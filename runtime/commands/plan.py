@@ -65,7 +65,7 @@ def plan(
         allow_unknown_fields=profile.allow_unknown_fields if profile else False,
     )
     made = build_plan(loaded, run_id=_PREVIEW_RUN_ID, profile=profile)
-    folder = _volume_path(volume, profile)
+    folder, profile = _on_volume(volume, cluster, profile)
     snapshot = None
     if profile is not None:
         snapshot = take_snapshot(
@@ -124,14 +124,24 @@ def read_profile(cluster: str) -> ClusterProfile:
     return parse_profile(found, cluster=cluster)
 
 
-def _volume_path(volume: str | None, profile: ClusterProfile | None) -> str | None:
-    """Return the folder of a volume stack of a local cluster; any other text as it stands."""
-    if volume is None or profile is None or profile.target != "local" or "/" in volume:
-        return volume
+def _on_volume(
+    volume: str | None, cluster: str | None, profile: ClusterProfile | None
+) -> tuple[str | None, ClusterProfile | None]:
+    """Return the run's volume, and the cluster as a run on it sees it.
+
+    The folder of a volume stack of a local cluster; any other text as it stands.
+    """
+    if volume is None or cluster is None or profile is None or "/" in volume:
+        return volume, profile
+    if profile.target != "local" and cluster.endswith(".json"):
+        return volume, profile  # a file of a cluster does without stacks
     project = open_project()
     if volume not in stacks.list_stacks(project):
-        return volume
-    return str(stacks.outputs(project, volume).get("path", volume))
+        return volume, profile
+    found = stacks.outputs(project, volume)
+    if profile.target == "local":
+        return str(found.get("path", volume)), profile
+    return volume, profile.on_volume(found.get("shared"))
 
 
 def _notices(

@@ -80,6 +80,8 @@ def new(
         secret_names=frozenset(values),
         allow_unknown_fields=profile.allow_unknown_fields if profile else False,
     )
+    if profile is not None and volume is not None and volume in stacks.list_stacks(project):
+        profile = profile.on_volume(stacks.outputs(project, volume).get("shared"))
     _refuse(loaded, stack=stack, profile=profile)
     settings = {
         "config": _relative(toml, project.path),

@@ -27,6 +27,7 @@ from runtime.control.model_lists import ListedClusters
 from runtime.control.notices import DISPATCH, WARNING
 from runtime.control.operation_settings import made_settings
 from runtime.control.operations import Operation, OperationKind, Operator, not_performed
+from runtime.control.places import on_volume
 from runtime.control.requests import CreateRun
 from runtime.control.run_origin import FirstSteps, RunOrigin, find_origin, hold_volume
 from runtime.control.store import (
@@ -157,6 +158,7 @@ class RunDispatcher:
         if volume is not None:
             path = self.clusters.volume_path(profile.name, volume_stack(volume))
             path = str(path or volume.claim_name)
+            profile = on_volume(profile, plan, self.clusters, volume_stack(volume))
         snapshot = known_snapshot(
             plan,
             profile,

@@ -48,6 +48,7 @@ class KnownClusters:
         self._no_clusters: set[str] = set()
         self._seen: dict[str, int] | None = None
         self._paths: dict[str, Path] = {}
+        self._shared: dict[str, bool] = {}
         self._lock = threading.Lock()
 
     def profiles(self) -> Mapping[str, ClusterProfile]:
@@ -63,6 +64,25 @@ class KnownClusters:
                 return None
             self._paths[volume] = Path(found.claim_name)
         return self._paths[volume]
+
+    def is_shared(self, volume: str) -> bool | None:
+        """Tell whether several nodes can mount a volume stack's claim, as the stack exports it.
+
+        None where an older stack does not say, or cannot be read: the run's own `up` judges again.
+        """
+        if volume in self._shared:
+            return self._shared[volume]
+        try:
+            with self._lock:
+                found = stacks.outputs(self._project(), volume).get("shared")
+        except PaddockError as error:
+            _LOG.error("volume %s: %s", volume, error)
+            return None
+        if not isinstance(found, bool):
+            return None
+        if volume.startswith(VOLUME_PREFIX):  # a claim of ours stays what it is
+            self._shared[volume] = found
+        return found
 
     def refresh(self) -> None:
         """Look for clusters that are new, changed or gone."""

@@ -16,6 +16,7 @@ from runtime.cluster import ClusterProfile
 from runtime.config import DispatchFlags, load_config
 from runtime.control.dispatch_rules import absent_cluster, check_user, limits_of
 from runtime.control.model_lists import ListedClusters
+from runtime.control.places import on_volume
 from runtime.control.requests import ResumeRun
 from runtime.control.stack_facts import StackFacts
 from runtime.control.store import queue, wallets
@@ -57,10 +58,13 @@ class NextAttempts:
             allow_unknown_fields=profile.allow_unknown_fields,
         )
         plan = build_plan(loaded, run_id=run.run_id, attempt=run.attempt + 1, profile=profile)
+        volume = _text(settings.get("volume"))
+        if volume is not None:
+            profile = on_volume(profile, plan, self.clusters, volume)
         snapshot = known_snapshot(
             plan,
             profile,
-            volume_path=self._volume_path(profile, settings),
+            volume_path=self._volume_path(profile, volume),
             requested_environments=_texts(settings.get("environments")),
             secret_names=None if run.is_adopted else secret_names,
         )
@@ -79,13 +83,10 @@ class NextAttempts:
         with self.store.read() as connection:
             return _limits_of(connection, run)
 
-    def _volume_path(
-        self, profile: ClusterProfile, settings: Mapping[str, JsonValue]
-    ) -> str | None:
-        stack = _text(settings.get("volume"))
-        if stack is None:
+    def _volume_path(self, profile: ClusterProfile, volume: str | None) -> str | None:
+        if volume is None:
             return None
-        return str(self.clusters.volume_path(profile.name, stack) or stack)
+        return str(self.clusters.volume_path(profile.name, volume) or volume)
 
 
 def check_limits(connection: Connection, run: StoredRun, plan: RunPlan) -> None:

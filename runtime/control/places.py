@@ -14,6 +14,7 @@ from runtime.cluster import ClusterProfile
 from runtime.control.rooms import ClusterRoom
 from runtime.control.values import StoredRun
 from runtime.observe.judge import Transition
+from runtime.plan import RunPlan
 from runtime.run_record import ExitDetails, RunRecord
 
 
@@ -161,3 +162,19 @@ class Clusters(Protocol):
     def volume_path(self, cluster: str, volume: str) -> Path | None:
         """Return the folder of a volume of a local cluster, None where it is not known."""
         ...
+
+    def is_shared(self, volume: str) -> bool | None:
+        """Tell whether several nodes can mount a volume stack's claim, None where nobody knows."""
+        ...
+
+
+def on_volume(
+    profile: ClusterProfile, plan: RunPlan, clusters: Clusters, volume: str
+) -> ClusterProfile:
+    """Return a cluster as a run on a volume stack sees it.
+
+    The stack is read, by the engine, only for a run whose nodes share the volume.
+    """
+    if profile.target == "local" or plan.deployment != "multi_node":
+        return profile
+    return profile.on_volume(clusters.is_shared(volume))

@@ -98,12 +98,14 @@ def volume(plan: RunPlan, profile: ClusterProfile) -> Iterator[Problem]:
 
 
 def storage(plan: RunPlan, profile: ClusterProfile) -> Iterator[Problem]:
-    """Several nodes share one run directory, with NCCL broadcast too."""
+    """Several nodes share one run directory, with NCCL broadcast too; the volume is the run's."""
     if profile.target != "local" and plan.deployment == "multi_node" and not profile.shared_storage:
         yield Problem(
             loc=("deployment", "type"),
-            message=f"multi_node needs a ReadWriteMany run volume, cluster {profile.name} has none",
-            fix='use type = "single_node", or a cluster with shared storage',
+            message="multi_node needs a volume that is ReadWriteMany, and the run's on cluster "
+            f"{profile.name} is not",
+            fix='use type = "single_node", or a volume (--volume, paddock:volume) that several '
+            "nodes can mount",
             code=Code.STORAGE,
         )
 

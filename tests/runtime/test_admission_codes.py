@@ -102,6 +102,11 @@ TABLE: list[tuple[str, str, Case]] = [
         "storage",
         lambda: on(profile_of(shared_storage=False), deployment=NODES.format(train=1)),
     ),
+    (
+        "a volume of one node",
+        "storage",
+        lambda: on(profile_of().on_volume(False), deployment=NODES.format(train=1)),
+    ),
     ("closed list", "taskset", lambda: on(profile_of(), taskset="revrese-text")),
     ("local list", "taskset", lambda: on(local(), taskset="unknown-tasks")),
     (
@@ -139,6 +144,16 @@ ACCEPTED: list[tuple[str, Case]] = [
     ("a gated model that is cached", lambda: on(profile_of(), READY, model=LLAMA)),
     ("a known volume", lambda: on(profile_of(), extra='volume = "scratch"')),
     ("any volume where none is listed", lambda: on(profile_of(volumes=None), extra='volume = "v"')),
+    (
+        "a shared volume where the cluster's own is not",
+        lambda: on(
+            profile_of(shared_storage=False).on_volume(True), deployment=NODES.format(train=1)
+        ),
+    ),
+    (
+        "a volume of an older stack, which does not say",
+        lambda: on(profile_of().on_volume(None), deployment=NODES.format(train=1)),
+    ),
     ("nixl with a server", lambda: on(profile_of(model_express="mx.runs"), more=NIXL)),
     ("nixl by host", lambda: on(profile_of(), more=f'{NIXL}\nhost = "mx.example"')),
     ("llm-d without a cluster", lambda: codes(made(deployment=TWO_NODES, more=LLMD))),

@@ -49,6 +49,7 @@ class GivenClusters:
     found: dict[str, ClusterProfile] = field(default_factory=dict)
     paths: dict[str, Path] = field(default_factory=dict)
     models: ModelLists = field(default_factory=ModelLists)
+    shared: dict[str, bool] = field(default_factory=dict)
 
     def profiles(self) -> Mapping[str, ClusterProfile]:
         """Return them."""
@@ -57,6 +58,10 @@ class GivenClusters:
     def volume_path(self, cluster: str, volume: str) -> Path | None:
         """Return the folder that the test gave."""
         return self.paths.get(volume)
+
+    def is_shared(self, volume: str) -> bool | None:
+        """Return what the test said."""
+        return self.shared.get(volume)
 
 
 @dataclass(kw_only=True)

@@ -26,6 +26,10 @@ class OneCluster:
         """Return the folder of a volume."""
         return self.path / "volumes" / volume
 
+    def is_shared(self, volume: str) -> bool | None:
+        """Know nothing."""
+        return None
+
 
 def sources_of(path: Path, store: ArtifactStore | None = None) -> RunSources:
     """Return the sources of the cluster's runs."""

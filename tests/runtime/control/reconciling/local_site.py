@@ -56,6 +56,10 @@ class LocalClusters:
         """Return nothing: there are no volumes."""
         return None
 
+    def is_shared(self, volume: str) -> bool | None:
+        """Know nothing."""
+        return None
+
 
 class LocalOperator:
     """Starts and destroys real local runs, one thread an operation."""
