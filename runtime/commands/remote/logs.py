@@ -3,6 +3,7 @@
 The server filters; here lines are asked for, made readable, and told apart from those shown.
 """
 
+import time
 from functools import partial
 from typing import TYPE_CHECKING, Annotated
 
@@ -13,14 +14,16 @@ from runtime.commands.interrupts import end_by_interrupt
 from runtime.commands.remote.connection import RunIdArgument, ServerOption, connected
 from runtime.commands.session import say
 from runtime.errors import Problem, SettingsError
+from runtime.observe.log_filter import parse_since
 
 if TYPE_CHECKING:
     from runtime.client.logs import LogsAsked
 
 _COMPONENTS = ("orchestrator", "trainer", "inference", "router", "env-server")
 _LEVELS = ("ERROR", "WARNING", "SUCCESS", "INFO", "DEBUG")
-_UNITS = {"s": 1, "m": 60, "h": 3_600, "d": 86_400}
 _MAX_LINES = 5000
+_MAX_SINCE_S = 10 * 366 * 86_400
+"""The server takes no more, and has no line that is older."""
 
 ComponentOption = Annotated[
     str | None,
@@ -49,14 +52,20 @@ def logs(
         bool, typer.Option("--regex", help="--search is a regular expression")
     ] = False,
     level: Annotated[str | None, typer.Option(help="ERROR, WARNING, SUCCESS, INFO, DEBUG")] = None,
-    since: Annotated[str | None, typer.Option(help="15m, 1h, 1d, or seconds")] = None,
+    since: Annotated[
+        str | None,
+        typer.Option(help="15m, 1h, 1d, seconds, or an ISO time; one without a zone is UTC"),
+    ] = None,
     server: ServerOption = None,
 ) -> None:
     """Print the log of a component."""
     problems = _problems(component=component, env=env, search=search, level=level, is_regex=regex)
-    since_s = _seconds(since, problems)
+    since_s = _seconds(since, problems) if since is not None else None
     if problems:
         raise SettingsError(problems, source="train logs")
+    if since_s is not None and since_s < 0:
+        say(f"warning: --since {since} lies in the future: no line is that young")
+        return
     from runtime.client.logs import LogsAsked
 
     asked = LogsAsked(
@@ -113,16 +122,15 @@ def _problems(
     return found
 
 
-def _seconds(since: str | None, problems: list[Problem]) -> int | None:
-    if since is None:
-        return None
-    text = since.strip().lower()
-    number, unit = (text[:-1], text[-1]) if text[-1:] in _UNITS else (text, "s")
-    if number.isascii() and number.isdigit() and int(number[:12]) * _UNITS[unit] > 0:
-        return int(number[:12]) * _UNITS[unit]
-    fix = "15m, 1h, 1d, or seconds"
-    problems.append(Problem(loc=("--since",), message=f"{since!r} is no length of time", fix=fix))
-    return None
+def _seconds(since: str, problems: list[Problem]) -> int:
+    """Return how long ago a time is, at least a second; under zero for one that is to come."""
+    now = time.time()
+    try:
+        ago = now - parse_since(since, now=now)
+    except SettingsError as error:
+        problems += error.problems
+        return 0
+    return round(min(max(ago, 1.0), _MAX_SINCE_S)) if ago >= 0 else -1
 
 
 def _one_of(flag: str, value: str, known: tuple[str, ...]) -> Problem:

@@ -1,5 +1,6 @@
 """The other commands of `paddock train`, and `volumes`: the seed's words, and their JSON."""
 
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -169,6 +170,30 @@ def test_logs_are_made_readable_and_their_flags_sent(
     assert (fourth.search, fourth.is_regex, fourth.num_lines) == ("Step \\d", True, 7)
 
 
+@pytest.mark.parametrize("zone", ["Z", "", "+00:00"])
+def test_logs_begin_at_a_point_in_time(
+    as_ada: Paddock, api: ApiServer, run_id: str, zone: str
+) -> None:
+    an_hour_ago = datetime.now(UTC) - timedelta(hours=1)
+
+    as_ada.train("logs", run_id, "--since", f"{an_hour_ago:%Y-%m-%dT%H:%M:%S}{zone}")
+    as_ada.train("logs", run_id, "--since", "0001-01-01")
+
+    first, second = (asked.since_s for asked in reads(api).log_queries)
+    assert first is not None
+    assert second is not None
+    assert 3600 <= first < 7200
+    assert second > 86_400 * 365
+
+
+def test_no_line_is_younger_than_the_future(as_ada: Paddock, api: ApiServer, run_id: str) -> None:
+    said = as_ada.train("logs", run_id, "-f", "--since", "2999-01-01T00:00:00+02:00")
+
+    assert said.out == ""
+    assert "warning: --since 2999-01-01T00:00:00+02:00 lies in the future" in said.err
+    assert reads(api).log_queries == []
+
+
 def test_following_ends_with_the_run(as_ada: Paddock, api: ApiServer, run_id: str) -> None:
     api.change(run_id, {"state": RunState.COMPLETED})
     reads(api).log_page = LogPage(text="one\ntwo\n")
@@ -192,7 +217,7 @@ def test_logs_of_a_queued_run_are_no_error(as_ada: Paddock, api: ApiServer, run_
     [
         (["--regex"], "--regex: needs"),
         (["--level", "LOUD"], "none of ERROR"),
-        (["--since", "soon"], "no length of time"),
+        (["--since", "soon"], "'soon' is not a time"),
         (["-c", "gpu"], "none of orchestrator"),
         (["-c", "env-server"], "needs --env NAME"),
         (["-c", "trainer", "--env", "x"], "names an env server"),
