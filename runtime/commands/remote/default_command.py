@@ -11,7 +11,8 @@ from typer.core import TyperGroup
 DEFAULT = "run"
 """The command whose name may be left out; hidden, and itself callable."""
 
-_HELP = frozenset({"--help"})
+HELP = ("--help", "-h")
+"""What asks for help instead of naming a file, the short one as `prime` has it."""
 
 
 class DefaultCommandGroup(TyperGroup):
@@ -19,6 +20,6 @@ class DefaultCommandGroup(TyperGroup):
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:  # noqa: ANN401 - typer's own click
         """Return the words left after the group's own options."""
-        if args and args[0] not in self.commands and args[0] not in _HELP:
+        if args and args[0] not in self.commands and args[0] not in HELP:
             args = [DEFAULT, *args]
         return super().parse_args(ctx, args)

@@ -36,6 +36,8 @@ ImageTagOption = Annotated[str | None, typer.Option(help="prime-rl image build, 
 GpuTypeOption = Annotated[
     str | None, typer.Option(help="GPU type, e.g. H200_141GB; default: the cheapest that is free")
 ]
+YesOption = Annotated[bool, typer.Option("--yes", "-y", hidden=True)]
+"""Scripts for `prime` have it, which asks before it dispatches; nothing is asked here."""
 
 
 def train(
@@ -61,6 +63,7 @@ def train(
     ] = None,
     server: ServerOption = None,
     output: OutputOption = Output.TEXT,
+    _yes: YesOption = False,
 ) -> None:
     """Dispatch a run. The same command after a lost answer makes no second one."""
     text = _read_config(config)
@@ -98,6 +101,7 @@ def resume(
     gpu_type: GpuTypeOption = None,
     server: ServerOption = None,
     output: OutputOption = Output.TEXT,
+    _yes: YesOption = False,
 ) -> None:
     """Go on from the last checkpoint of a PAUSED run, as its next attempt.
 

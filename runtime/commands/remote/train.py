@@ -3,11 +3,12 @@
 import typer
 
 from runtime.commands.remote import catalog, dispatch, logs, monitoring, runs
-from runtime.commands.remote.default_command import DEFAULT, DefaultCommandGroup
+from runtime.commands.remote.default_command import DEFAULT, HELP, DefaultCommandGroup
 
 train_app = typer.Typer(
     cls=DefaultCommandGroup,
     no_args_is_help=True,
+    context_settings={"help_option_names": [*HELP]},
     subcommand_metavar="FILE.toml | COMMAND [ARGS]...",
     help="Runs through a server: `paddock train rl.toml` dispatches one, commands look after it.",
 )

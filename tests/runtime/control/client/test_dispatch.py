@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from runtime.control.store.run_lists import RunFilter
+from runtime.states import RunState
 from tests.runtime.control.api.fakes import FakeDispatcher
 from tests.runtime.control.api.server import ApiServer, Person
 from tests.runtime.control.client.command import Paddock
@@ -47,6 +48,18 @@ def test_a_file_is_dispatched_as_it_stands(as_ada: Paddock, api: ApiServer, url:
         "Monitor run at:",
         f"  {url}/dashboard/training/{run['id']}",
     ]
+
+
+def test_a_script_for_prime_needs_no_other_flags(
+    as_ada: Paddock, api: ApiServer, run_id: str
+) -> None:
+    api.change(run_id, {"state": RunState.PAUSED})
+
+    as_ada.train(str(SEED), "-y")
+    as_ada.train("resume", run_id, "--yes")
+
+    assert "FILE.toml" in as_ada.train("-h").out
+    assert "--tail" in as_ada.train("logs", "-h").out
 
 
 def test_every_flag_reaches_the_server(
