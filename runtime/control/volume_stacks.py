@@ -17,6 +17,7 @@ from sqlalchemy import Connection
 from sqlalchemy.exc import DBAPIError
 
 from runtime import homes, naming
+from runtime.cluster import ClusterProfile
 from runtime.control.dispatcher import volume_stack
 from runtime.control.lease_keeper import TTL_S
 from runtime.control.operations import Operation, OperationBusyError, Operator
@@ -104,13 +105,14 @@ class StackVolumes:
             volumes.change_volume(tx, found.volume_id, status=VolumeStatus.TERMINATING, reason="")
 
     def _cluster(self, asked: str | None) -> str:
-        known = sorted(self.clusters.profiles())
-        if asked is None and known:
-            return known[0]
-        if asked is None:
+        profiles = self.clusters.profiles()
+        if asked is None and not profiles:
             raise _wrong("cluster", "no cluster is up here")
-        if asked not in known:
-            raise _wrong("cluster", f"there is no cluster {asked}; there is {', '.join(known)}")
+        if asked is None:
+            return min(profiles.values(), key=_likelier_first).name
+        if asked not in profiles:
+            known = ", ".join(sorted(profiles))
+            raise _wrong("cluster", f"there is no cluster {asked}; there is {known}")
         return asked
 
 
@@ -191,6 +193,15 @@ class VolumeLoop:
             if self._lease is None or not leases.renew(tx, self._lease, TTL_S):
                 self._lease = leases.acquire(tx, _LEASE, self.holder, TTL_S)
         return self._lease is not None
+
+
+def _likelier_first(profile: ClusterProfile) -> tuple[bool, int, str]:
+    """Order clusters by how likely the runs of a volume fit, since they are bound to its cluster.
+
+    A client that makes a volume while it dispatches can name none.
+    """
+    num_gpus = sum(offer.num_gpus for offer in profile.gpus)
+    return profile.target == "local", -num_gpus, profile.name
 
 
 def _settings(volume: Volume) -> Mapping[str, JsonValue]:
