@@ -23,7 +23,7 @@ from runtime.commands import (
 )
 from runtime.commands.admin import backups, keys, runs, users, wallets
 from runtime.commands.remote import account, train, volumes
-from runtime.errors import PaddockError, ProblemsError
+from runtime.errors import PaddockError, Problem, ProblemsError
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -76,7 +76,7 @@ def main() -> None:
 
 def _show(error: PaddockError) -> None:
     sys.stderr.write(f"error: {error}\n")
-    if isinstance(error, ProblemsError) and _wants_json(sys.argv):
+    if _wants_json(sys.argv):
         problems = [
             {
                 "loc": list(problem.loc),
@@ -84,13 +84,19 @@ def _show(error: PaddockError) -> None:
                 "fix": problem.fix,
                 "code": problem.code,
             }
-            for problem in error.problems
+            for problem in _problems(error)
         ]
         sys.stdout.write(json.dumps({"error": error.code, "detail": problems}, indent=2) + "\n")
 
 
+def _problems(error: PaddockError) -> tuple[Problem, ...]:
+    if isinstance(error, ProblemsError):
+        return error.problems
+    return (Problem(message=str(error), code=error.code),)
+
+
 def _wants_json(argv: list[str]) -> bool:
     pairs = itertools.pairwise(argv)
-    return "--output=json" in argv or any(
+    return not {"--output=json", "-ojson"}.isdisjoint(argv) or any(
         flag in {"--output", "-o"} and value == "json" for flag, value in pairs
     )

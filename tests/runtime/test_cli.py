@@ -1,5 +1,6 @@
 """The CLI's boundary: whatever fails ends as one line and an exit code."""
 
+import json
 import sys
 
 import pytest
@@ -38,6 +39,26 @@ def test_an_error_is_one_line_and_an_exit_code(
 
     assert ended.value.code == code
     assert capsys.readouterr().err == said
+
+
+@pytest.mark.parametrize("flags", [["-o", "json"], ["-ojson"], ["--output=json"]])
+def test_every_error_is_json_too_where_json_is_asked_for(
+    flags: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def fails() -> None:
+        raise NotFoundError("no run one")
+
+    monkeypatch.setattr(cli, "app", fails)
+    monkeypatch.setattr(sys, "argv", ["paddock", "train", "get", "one", *flags])
+
+    with pytest.raises(SystemExit) as ended:
+        cli.main()
+
+    printed = capsys.readouterr()
+    detail = [{"loc": [], "msg": "no run one", "fix": "", "code": "not_found"}]
+    assert ended.value.code == 4
+    assert printed.err == "error: no run one\n"
+    assert json.loads(printed.out) == {"error": "not_found", "detail": detail}
 
 
 def test_a_negative_number_of_lines_is_refused_by_its_option() -> None:
