@@ -121,7 +121,7 @@ class Api:
         if status == 401:
             return UnauthorizedError(
                 f"{url} does not take the API key of {self.server.key_source}: "
-                f"paddock login --server {url}"
+                f"{self.server.other_key}"
             )
         return error if not isinstance(error, ServerError) else ServerError(f"{url}: {error}")
 

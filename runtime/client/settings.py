@@ -20,6 +20,9 @@ from runtime.local_state import write_json
 
 SERVER_VARIABLE = "PADDOCK_SERVER"
 KEY_VARIABLE = "PADDOCK_API_KEY"
+PROMPT = "the prompt"
+"""Source of a key that a login read from its prompt or a pipe."""
+
 DEFAULT_SERVER = "http://127.0.0.1:8899"
 """Where `paddock serve` listens when nothing says otherwise."""
 
@@ -39,6 +42,15 @@ class Server:
     api_key: str = field(repr=False)
     key_source: str
     """Where the key came from, for messages."""
+
+    @property
+    def other_key(self) -> str:
+        """Return where another key comes from, for when the server does not take this one."""
+        if self.key_source == KEY_VARIABLE:  # it wins over what a login keeps
+            return f"set {KEY_VARIABLE} to a valid one, or unset it and use paddock login"
+        if self.key_source == PROMPT:
+            return "`paddock key add` on the server's machine makes one"
+        return f"paddock login --server {self.url}"
 
     @property
     def is_loopback(self) -> bool:

@@ -20,12 +20,12 @@ def login(server: ServerOption = None) -> None:
     """
     from runtime.client import catalog
     from runtime.client.api import open_api
-    from runtime.client.settings import KEY_VARIABLE, Server, check_key, keep, login_url
+    from runtime.client.settings import KEY_VARIABLE, PROMPT, Server, check_key, keep, login_url
 
     url = login_url(server, os.environ)
     key, source = os.environ.get(KEY_VARIABLE, ""), KEY_VARIABLE
     if not key:
-        key, source = _ask_key(url), "the prompt"
+        key, source = _ask_key(url), PROMPT
     chosen = Server(url=url, api_key=check_key(key, source), key_source=source)
     if url.startswith("http:") and not chosen.is_loopback:
         say(f"warning: {url} is not TLS: the key and your secrets cross the network in clear")

@@ -43,8 +43,22 @@ def test_a_key_that_the_server_does_not_take_is_not_kept(
 
     assert said.code == 6
     assert f"{url} does not take the API key of the prompt" in said.err
+    assert "paddock key add" in said.err
+    assert "paddock login" not in said.err  # which was just done
     assert KEY not in said.err
     assert not (home / "client.json").exists()
+
+
+@pytest.mark.control
+def test_a_wrong_key_of_the_environment_is_mended_there(
+    paddock: Paddock, url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PADDOCK_API_KEY", KEY)
+
+    said = paddock("train", "list", "--server", url)
+
+    assert said.code == 6
+    assert "set PADDOCK_API_KEY to a valid one" in said.err  # it wins over a login
 
 
 def test_a_server_that_is_away_is_said_so(
