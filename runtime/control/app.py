@@ -4,6 +4,8 @@
 unmodified `prime` client 0.18 asks for; `docs/api.md` lists it.
 """
 
+import errno
+import os
 import socket
 from dataclasses import dataclass
 
@@ -28,6 +30,7 @@ from runtime.control.routes import (
     volumes,
 )
 from runtime.control.services import Services
+from runtime.errors import Problem, SettingsError
 from runtime.limits import MAX_CONFIG_BYTES, MAX_SECRETS_TOTAL_BYTES
 
 MAX_BODY_BYTES = 3 * (MAX_CONFIG_BYTES + MAX_SECRETS_TOTAL_BYTES)
@@ -80,10 +83,21 @@ def create_app(services: Services, *, limits: ApiLimits = ApiLimits()) -> FastAP
 def listen(host: str, port: int) -> socket.socket:
     """Return a socket that listens already, so that no client comes too early; 0 = a free port.
 
-    Raises OSError for an address that is taken or not this machine's.
+    Raises SettingsError for an address that is taken or not this machine's.
     """
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    return socket.create_server((host, port), family=family, backlog=_BACKLOG)
+    try:
+        return socket.create_server((host, port), family=family, backlog=_BACKLOG)
+    except OSError as error:
+        known = error.errno if error.errno in errno.errorcode else None
+        reason = os.strerror(known) if known else error.strerror  # without the address again
+        is_taken = known == errno.EADDRINUSE
+        problem = Problem(
+            loc=("--port" if is_taken or known == errno.EACCES else "--host",),
+            message=f"cannot listen on {host} port {port}: {reason}",
+            fix="another server? --port 0 takes a free one" if is_taken else "",
+        )
+        raise SettingsError([problem], source="serve") from None
 
 
 def make_server(app: FastAPI, *, host: str = LOOPBACK, port: int = DEFAULT_PORT) -> uvicorn.Server:
