@@ -31,6 +31,12 @@ PAGE_SIZE = 50
 router = APIRouter(include_in_schema=False, route_class=PageRoute)
 
 
+@router.get("/")
+def lead_home() -> Response:
+    """Lead whoever opens the address that `paddock serve` prints to the list of runs."""
+    return redirect(HOME)
+
+
 @router.get(STYLE)
 def style() -> Response:
     """Return the style sheet, which is no secret."""

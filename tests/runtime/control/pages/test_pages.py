@@ -228,6 +228,12 @@ def test_a_stop_that_is_refused_says_why(
     assert f"type `paddock stop {run_id}` &lt;b&gt;" in answer.text
 
 
+def test_the_address_that_the_server_prints_leads_to_the_dashboard(server: ApiServer) -> None:
+    answer = server.client.get("/", follow_redirects=False)
+
+    assert (answer.status_code, answer.headers["location"]) == (303, HOME)
+
+
 @pytest.mark.parametrize(
     "path", [HOME, "/dashboard/sign-in", "/dashboard/training/no-such-run", "/dashboard/style.css"]
 )
