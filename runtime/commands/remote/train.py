@@ -10,7 +10,11 @@ train_app = typer.Typer(
     no_args_is_help=True,
     context_settings={"help_option_names": [*HELP]},
     subcommand_metavar="FILE.toml | COMMAND [ARGS]...",
-    help="Runs through a server: `paddock train rl.toml` dispatches one, commands look after it.",
+    help=(
+        "Runs through a server: `paddock train FILE.toml` dispatches one, commands look after it. "
+        "`paddock train FILE.toml --help` shows the options of a dispatch: secrets, GPU type, "
+        "volume, ceiling."
+    ),
 )
 train_app.command(DEFAULT, hidden=True)(dispatch.train)
 for _name, _command in {

@@ -53,6 +53,7 @@ def test_help_names_the_commands_and_no_words_are_help(paddock: Paddock) -> None
 
     assert asked.code == 0
     assert all(name in asked.out for name in COMMANDS)
+    assert "FILE.toml --help" in asked.out  # where the options of a dispatch are
     assert nothing.code == 2
 
 
