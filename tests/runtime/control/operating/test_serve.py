@@ -1,6 +1,7 @@
 """`paddock serve` on a fresh home: the real client dispatches, the run ends and is torn down."""
 
 import json
+import time
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -8,10 +9,19 @@ from pathlib import Path
 import pytest
 
 from runtime import models
+from runtime.claims import read_claims
 from tests.engine.sites import ROOT, Site, make_site
 from tests.runtime.control.operating.operations import files_with
-from tests.runtime.control.operating.served import RUN_S, dispatch, serving, state_of
-from tests.runtime.control.prime.client import prime_program
+from tests.runtime.control.operating.served import (
+    RUN_S,
+    Served,
+    dispatch,
+    read_run,
+    serving,
+    state_of,
+)
+from tests.runtime.control.prime.client import Prime, prime_program
+from tests.runtime.control.reading.run_files import write_checkpoint
 from tests.waiting import wait_for
 
 pytestmark = pytest.mark.control
@@ -19,6 +29,8 @@ pytestmark = pytest.mark.control
 EXAMPLE = ROOT / "examples" / "reverse-text.toml"
 SEED_MODEL = "PrimeIntellect/Qwen3-0.6B-Reverse-Text-SFT"
 CANARY = "canary-7d20c1"
+LOOK_S = 0.2
+CHECKPOINTS = "\n[ckpt]\ninterval = 2\n"
 
 
 @pytest.fixture(scope="module")
@@ -72,6 +84,71 @@ def test_the_seeds_example_runs_to_its_end_and_is_torn_down(site: Site, program:
     site.assert_nothing_left()
     assert files_with(CANARY, site.folder) == []
     assert CANARY not in "".join(served.lines)
+
+
+def test_a_run_is_paused_resumed_restarted_stopped_and_deleted(site: Site, program: Path) -> None:
+    toml = example(site, "told")
+    toml.write_text(toml.read_text() + CHECKPOINTS)
+    with serving(site) as served:
+        prime = served.client("kim", program=program)
+        run_id = dispatch(prime, toml)
+        files = site.local_run(run_id).directory
+        assert "kim@example.com" in prime("whoami").out
+        assert prime("train", "request", stdin="acme/large\nfor science\n").code == 0
+        assert "acme/large" in (site.home / "feedback.jsonl").read_text()
+        until(prime, run_id, "RUNNING", attempt=1)
+
+        assert "Status: PAUSING" in succeeded(prime, "pause", run_id, "--force")
+        write_checkpoint(files, step=2)
+        until(prime, run_id, "PAUSED", attempt=1)
+        wait_for(lambda: read_claims(site.state) == ())
+
+        resumed = json.loads(succeeded(prime, "resume", run_id, "-y", "-o", "json"))
+        assert resumed["run"]["runId"] == run_id
+        until(prime, run_id, "RUNNING", attempt=2)
+
+        assert "restarting from checkpoint" in succeeded(prime, "restart", run_id, "--force")
+        until(prime, run_id, "RUNNING", attempt=3)
+
+        assert "Status: PAUSING" in succeeded(prime, "pause", run_id, "--force")
+        write_checkpoint(files, step=4)
+        until(prime, run_id, "PAUSED", attempt=3)
+        assert "stopped successfully" in succeeded(prime, "stop", run_id, "--force")
+        assert state_of(prime, run_id) == "STOPPED"
+
+        assert "deleted successfully" in succeeded(prime, "delete", run_id, "--force")
+        gone = prime("train", "get", run_id)
+        assert "HTTP 404: Run not found" in gone.out + gone.err
+        wait_for(lambda: run_id not in site.pulumi("stack", "ls").out, timeout_s=RUN_S)
+
+    site.assert_nothing_left()
+    assert lines_without_their_run(served, run_id) == []
+
+
+def succeeded(prime: Prime, *words: str) -> str:
+    """Return what a command of `prime train` printed, which has to succeed."""
+    said = prime("train", *words)
+    assert said.code == 0, said.out + said.err
+    return said.out
+
+
+def until(prime: Prime, run_id: str, state: str, *, attempt: int) -> None:
+    """Wait until an attempt of a run is in a state."""
+
+    def is_there() -> bool:
+        time.sleep(LOOK_S)  # the server has better to do than to answer this
+        run = read_run(prime, run_id)
+        assert run["status"] != "FAILED", run
+        return (run["status"], run["attempt"]) == (state, attempt)
+
+    wait_for(is_there, timeout_s=RUN_S)
+
+
+def lines_without_their_run(served: Served, run_id: str) -> list[str]:
+    """Return the lines of the server's log that name a run and have not its field."""
+    named = [line for line in served.lines if run_id in line and line.startswith("{")]
+    assert named
+    return [line for line in named if json.loads(line).get("run") != run_id]
 
 
 def test_a_run_goes_on_while_its_server_is_away_and_is_stopped_by_the_next(
