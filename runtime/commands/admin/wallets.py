@@ -99,6 +99,38 @@ def list_wallets(database: DatabaseOption = None, output: OutputOption = Output.
     return print_table(["OWNER", "BALANCE", "ON-DEMAND", "MAX GPUS"], rows)
 
 
+@wallet_app.command("show")
+def show(
+    owner: OwnerArgument,
+    team: TeamFlag = False,
+    num: Annotated[int, typer.Option("--num", "-n", min=1, help="how many movements")] = 20,
+    database: DatabaseOption = None,
+    output: OutputOption = Output.TEXT,
+) -> None:
+    """Show a wallet's balance and what moved in it, the newest first."""
+    with reading(database) as tx:
+        from runtime.control.store import wallets
+
+        wallet_id = _wallet_id(tx, owner, is_team=team)
+        wallet = wallets.get_wallet(tx, wallet_id)
+        entries = wallets.list_entries(tx, wallet_id, limit=num)
+    if output is Output.JSON:
+        shown = [asdict(entry) for entry in entries]
+        return print_json({"wallet": asdict(wallet), "entries": shown})
+    typer.echo(f"{owner}: {exact_usd(wallet.balance_microusd)}")
+    rows = [
+        [
+            f"{entry.time:%Y-%m-%d %H:%M:%S}",
+            entry.kind,
+            exact_usd(entry.amount_microusd),
+            entry.run_id or "",
+            entry.note,
+        ]
+        for entry in entries
+    ]
+    return print_table(["TIME (UTC)", "KIND", "AMOUNT", "RUN", "NOTE"], rows)
+
+
 def read_usd(text: str, *, source: str = "wallet credit") -> int:
     """Return the micro-dollars of an amount in dollars; raises SettingsError."""
     try:

@@ -119,6 +119,20 @@ def test_a_payment_is_credited_once() -> None:
     assert "lab (team)" in listed
 
 
+def test_a_wallet_shows_what_moved_in_it() -> None:
+    paddock("user", "add", "ada", "--email", "ada@example.org")
+    paddock("wallet", "credit", "ada", "99.50", "--key", "invoice-1", "--note", "spring [q2]")
+    paddock("wallet", "credit", "ada", "--", "-0.5")
+
+    shown = paddock("wallet", "show", "ada")
+    newest = json.loads(paddock("wallet", "show", "ada", "-n", "1", "-o", "json"))
+
+    assert shown.startswith("ada: $99.00\n")
+    assert shown.index("-$0.50") < shown.index("spring [q2]")
+    assert newest["wallet"]["balance_microusd"] == 99_000_000
+    assert [one["amount_microusd"] for one in newest["entries"]] == [-500_000]
+
+
 def test_limits_are_set_and_shown() -> None:
     paddock("user", "add", "ada", "--email", "ada@example.org")
 
