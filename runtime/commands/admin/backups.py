@@ -25,6 +25,8 @@ def backup(
     path = Path(url.database or "")
     if url.get_backend_name() == "sqlite" and not path.is_file():
         raise NotFoundError(f"no database {path}: name it with --database")
+    if not (folder := file.absolute().parent).is_dir():
+        raise NotFoundError(f"no folder {folder}: make it, or name another file")
     with opened(database) as store:
         from runtime.control.store.backup import back_up
 

@@ -229,6 +229,13 @@ def test_a_database_that_is_not_there_is_not_backed_up(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
+def test_a_backup_into_no_folder_names_the_folder(sqlite_url: str, tmp_path: Path) -> None:
+    open_store(sqlite_url).close()
+
+    with pytest.raises(NotFoundError, match=f"no folder {tmp_path / 'none'}: make it"):
+        paddock("backup", str(tmp_path / "none" / "copy.db"), "--database", sqlite_url)
+
+
 def test_postgres_is_restored_by_its_own_program(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
