@@ -7,6 +7,8 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 
+from runtime.errors import Problem, SettingsError
+
 
 def home_path(environ: Mapping[str, str] | None = None) -> Path:
     """Return PADDOCK_HOME (default ~/.paddock): backend, passphrase file, local clusters."""
@@ -25,8 +27,16 @@ def state_path(cluster: str) -> Path:
 
 
 def make_home(environ: Mapping[str, str] | None = None) -> Path:
-    """Make PADDOCK_HOME, readable by its owner only, and return it."""
+    """Make PADDOCK_HOME, readable by its owner only, and return it. Raises SettingsError."""
     path = home_path(environ)
-    path.mkdir(mode=0o700, parents=True, exist_ok=True)
-    path.chmod(0o700)
+    try:
+        path.mkdir(mode=0o700, parents=True, exist_ok=True)
+        path.chmod(0o700)
+    except OSError as error:
+        problem = Problem(
+            loc=("PADDOCK_HOME",),
+            message=f"{path}: {error.strerror}",
+            fix="name a folder that is yours, or that can be made",
+        )
+        raise SettingsError([problem], source="environment") from None
     return path
