@@ -237,6 +237,7 @@ class Person(SnakeAnswer):
     email: str = ""
     slug: str = ""
     teams: tuple[Team, ...] = Field(default=())
+    balance_microusd: int | None = None
 
 
 AnyAnswer = TypeVar("AnyAnswer", bound=BaseModel)

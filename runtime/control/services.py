@@ -46,6 +46,10 @@ class Accounts(Protocol):
         """Return a user."""
         ...
 
+    def balance_microusd(self, user_id: str, team_id: str | None) -> int:
+        """Return what is in the wallet that pays for a user, or for a team where one is named."""
+        ...
+
 
 class Runs(Protocol):
     """Runs as they are stored; an administrator sees all, others their own and their teams'."""

@@ -5,10 +5,10 @@ from collections.abc import Iterable, Mapping
 
 from runtime.control.known_clusters import VOLUME_PREFIX
 from runtime.control.readings import Identity
-from runtime.control.store import events, keys, queue, run_lists, users, volumes
+from runtime.control.store import events, keys, queue, run_lists, users, volumes, wallets
 from runtime.control.store.run_lists import RunFilter, RunPage
 from runtime.control.store.store import Store
-from runtime.control.values import Event, StoredRun, User
+from runtime.control.values import Event, StoredRun, User, wallet_id_of
 from runtime.errors import StoreError
 from runtime.states import RunState
 
@@ -36,6 +36,11 @@ class StoredAccounts:
         """Return a user."""
         with self._store.read() as connection:
             return users.get_user(connection, user_id)
+
+    def balance_microusd(self, user_id: str, team_id: str | None) -> int:
+        """Return what is in the wallet that pays for a user, or for a team where one is named."""
+        with self._store.read() as connection:
+            return wallets.get_wallet(connection, wallet_id_of(user_id, team_id)).balance_microusd
 
 
 class StoredRuns:

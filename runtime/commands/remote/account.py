@@ -11,6 +11,7 @@ import typer
 
 from runtime.commands.remote.connection import ServerOption, connected
 from runtime.commands.session import Output, OutputOption, print_json, say
+from runtime.control.money import exact_usd
 
 
 def login(server: ServerOption = None) -> None:
@@ -46,6 +47,8 @@ def whoami(server: ServerOption = None, output: OutputOption = Output.TEXT) -> N
         print_json({**person.model_dump(mode="json"), "server": url})
         return
     typer.echo(f"{person.name} ({person.email}), id {person.id}, on {url}")
+    if person.balance_microusd is not None:
+        typer.echo(f"  balance {exact_usd(person.balance_microusd)}")
     for team in person.teams:
         typer.echo(f"  team {team.name}, id {team.id}")
 

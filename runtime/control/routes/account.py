@@ -13,11 +13,14 @@ router = APIRouter(tags=["account"])
 
 @router.get("/user/whoami")
 def whoami(
-    caller: CallerDep, team_id: Annotated[Text | None, Query(alias="teamId")] = None
+    caller: CallerDep,
+    services: ServicesDep,
+    team_id: Annotated[Text | None, Query(alias="teamId")] = None,
 ) -> UserAnswer:
-    """Say whom the API key stands for."""
-    caller.team_for(team_id)
-    return UserAnswer.of(caller.identity)
+    """Say whom the API key stands for, and what is in the wallet that pays for it."""
+    payer = caller.team_for(team_id)
+    balance = services.accounts.balance_microusd(caller.user.user_id, payer)
+    return UserAnswer.of(caller.identity, balance_microusd=balance)
 
 
 @router.post("/feedback", dependencies=[Depends(limit_notes)])

@@ -19,13 +19,14 @@ class TeamView(SnakeAnswer):
 
 
 class UserView(SnakeAnswer):
-    """The user, in the words of `prime whoami`."""
+    """The user, in the words of `prime whoami`; the last two fields are paddock's own."""
 
     id: str
     name: str
     email: str
     slug: str
     teams: tuple[TeamView, ...] = ()
+    balance_microusd: int
 
 
 class UserAnswer(SnakeAnswer):
@@ -34,7 +35,7 @@ class UserAnswer(SnakeAnswer):
     data: UserView
 
     @classmethod
-    def of(cls, identity: Identity) -> "UserAnswer":
+    def of(cls, identity: Identity, *, balance_microusd: int) -> "UserAnswer":
         """Return the answer."""
         user = identity.user
         return cls(
@@ -47,6 +48,7 @@ class UserAnswer(SnakeAnswer):
                     TeamView(id=team.team_id, name=without_markup(team.name), slug=team.slug)
                     for team in identity.teams
                 ),
+                balance_microusd=balance_microusd,
             )
         )
 

@@ -2,6 +2,8 @@
 
 from runtime.control.readings import TokenCount, Usage
 from runtime.control.requests import FeedbackNote, StepRange
+from runtime.control.store import wallets
+from runtime.control.values import EntryKind
 from tests.runtime.control.api.fake_readings import FakeReads
 from tests.runtime.control.api.fakes import FakeFeedback
 from tests.runtime.control.api.server import ApiServer, Person
@@ -189,6 +191,20 @@ def test_whoami_names_the_user_and_the_teams(server: ApiServer, ada: Person) -> 
     assert answer["data"]["id"] == ada.user.user_id
     assert answer["data"]["email"] == "ada@example.com"
     assert [found["id"] for found in answer["data"]["teams"]] == [team.team_id]
+
+
+def test_whoami_has_the_balance_of_the_wallet_that_pays(server: ApiServer, ada: Person) -> None:
+    team = server.team("crew", ada.user)
+    with server.store.write() as tx:
+        for owner, amount in ((f"user/{ada.user.user_id}", 7), (f"team/{team.team_id}", 9)):
+            kind = EntryKind.CREDIT
+            paid = wallets.Movement(wallet_id=owner, key=owner, kind=kind, amount_microusd=amount)
+            wallets.post(tx, paid)
+
+    own = server.ask("GET", "/user/whoami", ada.token)[1]
+    of_team = server.ask("GET", f"/user/whoami?teamId={team.team_id}", ada.token)[1]
+
+    assert (own["data"]["balance_microusd"], of_team["data"]["balance_microusd"]) == (7, 9)
 
 
 def test_feedback_is_kept(server: ApiServer, ada: Person) -> None:

@@ -30,7 +30,8 @@ def test_a_login_is_kept_for_the_commands_that_follow(
     assert ada.token not in said.out + said.err
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
     assert json.loads(file.read_text()) == {"server": url, "keys": {url: ada.token}}
-    assert who.out.startswith(f"ada (ada@example.com), id {ada.user.user_id}, on {url}\n")
+    who_and_where = f"ada (ada@example.com), id {ada.user.user_id}, on {url}\n"
+    assert who.out.startswith(f"{who_and_where}  balance $0.00\n")
     assert as_json["teams"][0]["name"] == "lab"
     assert paddock.train("list").out == "No runs found.\n"
 
