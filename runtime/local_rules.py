@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from runtime import naming
 from runtime.artifacts import RunDirectory
 from runtime.local_state import LocalRun
 from runtime.record import read_record
@@ -54,6 +55,7 @@ def _start_request(inputs: Inputs) -> StartRun:
         num_slots=int(inputs["numGpus"]),
         num_ports=int(inputs["numPorts"]),
         prepare=os.environ.get(PREPARE_VARIABLE) or PREPARE,
+        is_repeated=bool(os.environ.get(naming.ENV_REPEATED_UPDATE)),
     )
 
 

@@ -33,6 +33,9 @@ ENV_RUN_MARK = "PADDOCK_RUN_MARK"
 ENV_COMPONENT = "PADDOCK_COMPONENT"
 """Environment variable that names the component a process belongs to."""
 
+ENV_REPEATED_UPDATE = "PADDOCK_REPEATED_UPDATE"
+"""Environment variable of an update that a control plane repeats where it is killed."""
+
 TRAINER = "trainer"
 INFERENCE = "inference"
 ORCHESTRATOR = "orchestrator"

@@ -32,8 +32,9 @@ class StartRun:
 
     The run directory must hold `configs/rl.toml` and `configs/plan.json` before the first component
     is started. `prepare` is `module:function` or `/abs/file.py:function`; `request_timeout_s` is
-    how long the supervisor waits for the update to request all planned components; once `starter`,
-    which `start_run` fills in, is dead, nobody is going to.
+    how long the supervisor waits for the update to request all planned components. Once `starter`,
+    which `start_run` fills in, is dead, nobody is going to, unless the update `is_repeated`: a
+    control plane makes it again, which takes it as long as to notice and to start an engine.
     """
 
     run: LocalRun
@@ -43,10 +44,12 @@ class StartRun:
     prepare: str = PREPARE
     request_timeout_s: float = 120.0
     starter: ProcessId | None = None
+    is_repeated: bool = False
 
     def patience_s(self, *, is_busy: bool) -> float:
-        """Return how long the update's next request may take to come; short once it is dead."""
-        if is_busy or self.starter is None or is_alive(self.starter):
+        """Return how long the update's next request may take; short once nobody makes it."""
+        is_awaited = is_busy or self.is_repeated
+        if is_awaited or self.starter is None or is_alive(self.starter):
             return self.request_timeout_s
         return min(self.request_timeout_s, INTERRUPTED_S)
 

@@ -5,6 +5,7 @@ keys there are is `runtime.control.capture`'s business.
 """
 
 import contextlib
+import errno
 import os
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -16,6 +17,9 @@ from runtime.errors import PaddockError, Problem, SettingsError
 
 ARTIFACTS_VARIABLE = "PADDOCK_ARTIFACTS"
 """Environment variable with the directory or s3:// URL of the artifact store."""
+
+_LASTING = frozenset({errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR, errno.EEXIST})
+"""What a folder says that cannot be written until somebody mends it; not a disk that is full."""
 
 _CHECKS = ".checks"
 """Folder of what `check_artifact_store` writes; the id of no run begins with a dot."""
@@ -181,4 +185,7 @@ def _sync_folder(folder: Path) -> None:
 
 
 def _failed(what: str, error: OSError) -> ArtifactStoreError:
-    return ArtifactStoreError(f"cannot {what}: {error.strerror}")
+    said = f"cannot {what}: {error.strerror}"
+    if error.errno in _LASTING:
+        return ArtifactRefusedError(f"{said}: set {ARTIFACTS_VARIABLE} to a folder of yours")
+    return ArtifactStoreError(said)

@@ -132,7 +132,7 @@ class Places(Protocol):
         ...
 
     def rooms(self) -> tuple[ClusterRoom, ...]:
-        """Return the room of each cluster; one that does not answer is left out."""
+        """Return the room of each cluster; one that does not answer has none, and says so."""
         ...
 
     def answering(self) -> frozenset[str]:

@@ -99,9 +99,8 @@ class RunFolder:
         with contextlib.suppress(FileExistsError):
             if (users / _LOGIN).exists():
                 (engine / _LOGIN).symlink_to(users / _LOGIN)
-        return make_private_project(
-            checkout, self.path, environ={**environ, _PULUMI_HOME: str(engine)}
-        )
+        own = {_PULUMI_HOME: str(engine), naming.ENV_REPEATED_UPDATE: "1"}
+        return make_private_project(checkout, self.path, environ={**environ, **own})
 
     def remove(self) -> None:
         """Remove everything; a folder that is gone is fine."""
