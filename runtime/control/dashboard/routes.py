@@ -32,8 +32,9 @@ router = APIRouter(include_in_schema=False, route_class=PageRoute)
 
 
 @router.get("/")
+@router.get(f"{HOME}/")
 def lead_home() -> Response:
-    """Lead whoever opens the address that `paddock serve` prints to the list of runs."""
+    """Lead whoever opens the address that `paddock serve` prints, or a slash more, to the list."""
     return redirect(HOME)
 
 

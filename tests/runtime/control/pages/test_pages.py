@@ -228,8 +228,9 @@ def test_a_stop_that_is_refused_says_why(
     assert f"type `paddock stop {run_id}` &lt;b&gt;" in answer.text
 
 
-def test_the_address_that_the_server_prints_leads_to_the_dashboard(server: ApiServer) -> None:
-    answer = server.client.get("/", follow_redirects=False)
+@pytest.mark.parametrize("path", ["/", f"{HOME}/"])
+def test_what_people_type_leads_to_the_dashboard(server: ApiServer, path: str) -> None:
+    answer = server.client.get(path, follow_redirects=False)
 
     assert (answer.status_code, answer.headers["location"]) == (303, HOME)
 
