@@ -5,6 +5,7 @@ Called by `runtime.control.stacks` only, which knows what is called.
 
 import contextlib
 import os
+import re
 import signal
 import subprocess
 from collections import deque
@@ -17,6 +18,10 @@ from runtime.errors import StackError
 OnLine = Callable[[str], None]
 _TIMEOUT_S = 900.0
 """Watchdog of one operation; an `up` only waits for acceptance, never for GPUs."""
+
+_NUM_TRIES = 3
+_VANISHED = re.compile(r"list bucket: blob \(code=NotFound\): lstat \S+\.tmp: no such file")
+"""A file backend is listed while another stack's engine renames what it has just written there."""
 
 _GRACE_S = 30.0
 """From the one SIGINT, after which the engine saves its state, to SIGKILL."""
@@ -42,7 +47,26 @@ def call_engine(
     stdin: str | None = None,
     on_line: OnLine | None = None,
 ) -> str:
-    """Run `pulumi` in a project's folder, return its stdout; raises StackError with its words."""
+    """Run `pulumi` in a project's folder, return its stdout; raises StackError with its words.
+
+    What met another engine's passing file in the backend is run again: nothing had begun.
+    """
+    for _ in range(_NUM_TRIES - 1):
+        try:
+            return _call_once(command, folder, environment, stdin, on_line)
+        except StackError as error:
+            if _VANISHED.search(str(error)) is None:
+                raise
+    return _call_once(command, folder, environment, stdin, on_line)
+
+
+def _call_once(
+    command: Sequence[str],
+    folder: Path,
+    environment: Mapping[str, str],
+    stdin: str | None,
+    on_line: OnLine | None,
+) -> str:
     argv = ["pulumi", *command, "--non-interactive", "--color", "never"]
     streamed = on_line is not None
     process = subprocess.Popen(

@@ -52,6 +52,33 @@ def test_an_engine_that_is_killed_is_no_failure_of_its_program(tmp_path: Path) -
         up(project, "one", lambda _: None)
 
 
+VANISHED = "error: list bucket: blob (code=NotFound): lstat /b/.pulumi/stacks/two.json.18ed.tmp"
+
+
+@pytest.mark.parametrize(
+    ("said", "num_failures", "expected"),
+    [
+        (f"{VANISHED}: no such file or directory", 2, 3),
+        (f"{VANISHED}: no such file or directory", 9, 3),
+        ("error: stack two is not there", 9, 1),
+    ],
+)
+def test_a_file_of_another_engine_that_passed_is_no_failure(
+    tmp_path: Path, said: str, num_failures: int, expected: int
+) -> None:
+    count = tmp_path / "count"
+    fails = f"[ $(wc -l < {count}) -gt {num_failures} ] || {{ echo '{said}' >&2; exit 255; }}"
+    project = project_of(tmp_path, f"echo >> {count}; {fails}; echo '[]'")
+
+    if num_failures < expected:
+        assert list_stacks(project) == []
+    else:
+        with pytest.raises(StackError, match="exit code 255"):
+            list_stacks(project)
+
+    assert len(count.read_text().splitlines()) == expected
+
+
 def test_a_stack_that_a_killed_engine_removed_leaves_no_lock(tmp_path: Path) -> None:
     project = project_of(tmp_path, "exit 1")
     backend = tmp_path / "backend"
