@@ -62,6 +62,8 @@ class ProblemsError(PaddockError):
 
     def _text(self) -> str:
         count = len(self.problems)
+        if count == 1 and not self.source:
+            return str(self.problems[0])
         head = f"{self.source or 'input'}: {count} problem{'s' if count > 1 else ''}"
         return "\n".join([head, *(f"  {problem}" for problem in self.problems)])
 

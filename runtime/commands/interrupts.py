@@ -15,11 +15,9 @@ from contextlib import contextmanager
 from typing import TypeVar
 
 from runtime.commands.session import say
+from runtime.entry import INTERRUPTED
 
 T = TypeVar("T")
-
-INTERRUPTED = 130
-"""Exit code of a shell's command that Ctrl-C ended."""
 
 _DONE = 0
 """What the thread writes into the pipe at its end; no signal has this number."""

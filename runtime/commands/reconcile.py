@@ -14,9 +14,10 @@ import typer
 
 from runtime.cluster import KubernetesConnection
 from runtime.commands.admin.database import DatabaseOption, opened
-from runtime.commands.interrupts import INTERRUPTED, end_by_interrupt, note_interrupt
+from runtime.commands.interrupts import end_by_interrupt, note_interrupt
 from runtime.commands.serve import WorkersOption, write_log_as_json
 from runtime.commands.session import find_project, offline_project, say
+from runtime.entry import INTERRUPTED
 from runtime.errors import Problem, SettingsError
 from runtime.locate import cluster_connection
 from runtime.observe.kubernetes.observer import LOOK_S

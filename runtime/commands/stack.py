@@ -176,10 +176,13 @@ def _sweep_cluster(run: "ClusterRun") -> None:
 
 def _profile_if_up(project: stacks.Project, cluster: str) -> ClusterProfile | None:
     """Return the cluster's profile, None for a stack that may still be made or brought up."""
-    if cluster not in stacks.list_stacks(project):
-        return None
-    found = stacks.outputs(project, cluster).get("profile")
-    return parse_profile(found, cluster=cluster) if found is not None else None
+    is_made = cluster in stacks.list_stacks(project)
+    found = stacks.outputs(project, cluster).get("profile") if is_made else None
+    if found is not None:
+        return parse_profile(found, cluster=cluster)
+    what = "is not up" if is_made else "is no stack of this backend"
+    say(f"notice: cluster {cluster} {what} yet: bring it up before the run")
+    return None
 
 
 def _refuse(loaded: LoadedConfig, *, stack: str, profile: ClusterProfile | None) -> None:

@@ -41,6 +41,12 @@ def test_the_settings_file_holds_a_path_and_no_copy_of_the_toml(site: Site) -> N
     assert not site.local_run("new-plain").run_path.exists()
 
 
+def test_a_cluster_that_nobody_made_yet_is_told(site: Site) -> None:
+    said = new(site, "new-early", "--cluster", "labb")
+
+    assert "notice: cluster labb is no stack of this backend yet" in said
+
+
 def test_a_stack_that_is_there_is_not_made_again(site: Site) -> None:
     new(site, "new-twice")
     before = site.project.settings_file("new-twice").read_text()
