@@ -55,8 +55,8 @@ class CaptureOptions:
 
     `stop` is set when the server ends: the capture returns at once, to be asked for again. `moved`
     is called whenever more of a file has been kept, or found to be; not for a file that was kept
-    whole before and has changed, which it might do for ever. The files of a `partial` source are
-    not all of the run's, whose capture is INCOMPLETE for that.
+    whole before and has changed, or came later, which might go on for ever. The files of a
+    `partial` source are not all of the run's, whose capture is INCOMPLETE for that.
     """
 
     limit_s: float = LIMIT_S
@@ -99,12 +99,12 @@ def capture_run(
         except _EndedError:
             if job.options.stop.is_set():
                 return job.result(Capture.RUNNING, "interrupted")
-            return job.result(Capture.INCOMPLETE, job.trouble or "it took too long")
+            return job.result(Capture.INCOMPLETE, job.trouble or "nothing more was kept")
         except TooManyFilesError as error:
             return job.result(Capture.INCOMPLETE, str(error))
         except (SourceUnavailableError, ArtifactStoreError, FileChangedError) as error:
             job.trouble = str(error)
-            _LOG.warning("capture of %s: %s", run.run_id, error)
+            _LOG.warning("capture of %s: %s", run.run_id, error, extra={"run": run.run_id})
         wait_s = _RETRY_S[min(num_failed, len(_RETRY_S) - 1)]
         num_failed += 1
         job.options.stop.wait(max(0.0, min(wait_s, job.ends_at - time.monotonic())))
@@ -125,6 +125,7 @@ class _Job:
         self._manifest: Manifest | None = None
         self._files: dict[str, CapturedFile] = {}
         self._trusted: set[str] = set()
+        self._at_first: set[str] | None = None
         self._kept_once: set[str] = set()
         self._saved_at = 0.0
 
@@ -135,6 +136,8 @@ class _Job:
         written: list[str] = []
         for _ in range(_MAX_ROUNDS):
             wanted = chosen_files(self._source, checkpoints=self.options.checkpoints)
+            if self._at_first is None:
+                self._at_first = {one.path for one in wanted}
             written = [one.path for one in wanted if self._capture_file(one)]
             if not written:
                 self._finish({one.path for one in wanted})
@@ -188,8 +191,11 @@ class _Job:
         return True
 
     def _move(self, path: str) -> None:
-        """Begin the time anew for more of a file that was not kept whole before."""
-        if path not in self._kept_once:
+        """Begin the time anew for more of a file that was there at first, until it is kept whole.
+
+        What something of the run that still lives goes on writing holds up no teardown.
+        """
+        if path in (self._at_first or ()) and path not in self._kept_once:
             self.ends_at = time.monotonic() + self.options.limit_s
             self.options.moved()
 

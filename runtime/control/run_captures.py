@@ -45,7 +45,7 @@ class StoreCapturer:
         sources: RunSources,
         *,
         checkpoints: Checkpoints = "last",
-        limit_s: float = CAPTURE_LIMIT_S,
+        limit_s: float = CAPTURE_LIMIT_S - _POD_LOGS_S,
     ) -> None:
         """Capture into the store of these sources, which must have one; nothing begins yet.
 
@@ -60,6 +60,7 @@ class StoreCapturer:
         self._pool = ThreadPoolExecutor(NUM_AT_ONCE, thread_name_prefix="capture")
         self._begun: dict[_Key, Future[CaptureReport]] = {}
         self._moved_at: dict[_Key, float] = {}
+        self._had_turn: set[_Key] = set()
         self._any_moved_at = 0.0
         self._lock = threading.Lock()
 
@@ -83,12 +84,17 @@ class StoreCapturer:
         self._pool.shutdown(cancel_futures=True)
 
     def _capture(self, run: StoredRun) -> CaptureReport:
+        key = (run.run_id, run.attempt)
+        with self._lock:
+            if key not in self._had_turn:
+                self._had_turn.add(key)
+                self._moved_at[key] = time.monotonic()
         try:
             source = self._sources.live(run)
             if source is None:
                 # its cluster is not known to this server now, and may be at the next look
                 return _GOING
-            options = replace(self._options, moved=partial(self._move, (run.run_id, run.attempt)))
+            options = replace(self._options, moved=partial(self._move, key))
             result = capture_run(run, source, self._artifacts, options)
             if result.capture is Capture.INCOMPLETE:
                 result = self._with_pod_logs(run, result)
@@ -102,16 +108,13 @@ class StoreCapturer:
         return _report(result)
 
     def _idle_s(self, key: _Key) -> float:
-        """Return how long nothing more of a run was kept, since this server was first asked.
+        """Return how long nothing more of a run was kept, since it had its first turn.
 
-        A run that waits for others' captures is idle for no longer than they are.
+        A run that waits for its turn is idle for no longer than the captures that it waits for.
         """
         now = time.monotonic()
         since = self._moved_at.setdefault(key, now)
-        begun = self._begun.get(key)
-        if begun is not None and not begun.running() and not begun.done():
-            since = max(since, self._any_moved_at)
-        return now - since
+        return now - (since if key in self._had_turn else max(since, self._any_moved_at))
 
     def _move(self, key: _Key) -> None:
         with self._lock:
@@ -122,6 +125,7 @@ class StoreCapturer:
         source = self._sources.pod_logs(run)
         if source is None or self._has_logs(run):
             return before
+        self._move((run.run_id, run.attempt))  # or the teardown would begin, and take the pods
         why = f"only the logs of its pods: {before.reason}"
         options = replace(self._options, limit_s=_POD_LOGS_S, partial=why)
         return capture_run(run, source, self._artifacts, options)
@@ -136,6 +140,7 @@ class StoreCapturer:
         for key in ended[: max(0, len(ended) - _NUM_KEPT)]:
             del self._begun[key]
             self._moved_at.pop(key, None)
+            self._had_turn.discard(key)
 
 
 def _check(store: ArtifactStore) -> None:

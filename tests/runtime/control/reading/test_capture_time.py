@@ -1,6 +1,7 @@
 """How long a capture may take: as long as it goes on, and not for ever."""
 
 import threading
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -83,46 +84,77 @@ class HeldSource(FolderSource):
         """Begin without a turn."""
         super().__init__(path)
         self.turns = threading.Semaphore(0)
+        self.is_asked = False
 
     def read(self, path: str, offset: int, size: int) -> bytes:
         """Wait for a turn."""
+        self.is_asked = True
         assert self.turns.acquire(timeout=60)
         return super().read(path, offset, size)
 
 
-class OneSource(RunSources):
-    """The sources of a cluster with one run directory for all."""
+class GivenSources(RunSources):
+    """The sources of a cluster, one a run."""
 
-    def __init__(self, path: Path, source: RunSource) -> None:
-        """Give every run this source."""
+    def __init__(self, path: Path, sources: Mapping[str, RunSource]) -> None:
+        """Give each run its source."""
         super().__init__(OneCluster(path), DirectoryStore(path / "artifacts"))
-        self._source = source
+        self._given = sources
 
     def live(self, run: StoredRun) -> RunSource | None:
         """Return it."""
-        return self._source
+        return self._given[run.run_id]
 
 
 def test_a_capture_says_for_how_long_nothing_was_kept_and_who_waits_is_no_idler(
     tmp_path: Path, clock: SimpleNamespace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(run_captures, "NUM_AT_ONCE", 1)
-    source = HeldSource(write_run(tmp_path).path)
-    capturer = StoreCapturer(OneSource(tmp_path, source))
+    path = write_run(tmp_path).path
+    source, other = HeldSource(path), HeldSource(path)
     first = stored_run(tmp_path, RunState.COMPLETED)
     second = replace(first, run_id="run-2")
+    capturer = StoreCapturer(GivenSources(tmp_path, {first.run_id: source, "run-2": other}))
 
     def idle(run: StoredRun) -> float | None:
         return capturer.capture(run).idle_s
 
     try:
         assert (idle(first), idle(second)) == (0.0, 0.0)
+        wait_for(lambda: source.is_asked)
         clock.s += 800.0
         assert (idle(first), idle(second)) == (800.0, 800.0)
         source.turns.release()
         wait_for(lambda: idle(first) == 0.0)
         clock.s += 200.0
         assert (idle(first), idle(second)) == (200.0, 200.0)
+        clock.s += 100.0
+        source.turns.release(1000)
+        wait_for(lambda: other.is_asked)
+        assert idle(second) == 0.0  # its own time begins with its turn
+        clock.s += 100.0
+        assert idle(second) == 100.0
     finally:
         source.turns.release(1000)
+        other.turns.release(1000)
         capturer.close()
+
+
+class LeakySource(SlowSource):
+    """A run directory into which something goes on writing new files while it is read."""
+
+    def read(self, path: str, offset: int, size: int) -> bytes:
+        """Write one more file at each read."""
+        (self._path / "logs" / f"late-{self._clock.s:.0f}.log").write_text("still here\n")
+        return super().read(path, offset, size)
+
+
+def test_files_that_come_later_do_not_keep_a_capture_going(
+    tmp_path: Path, clock: SimpleNamespace
+) -> None:
+    source = LeakySource(write_run(tmp_path).path, clock)
+    run = stored_run(tmp_path, RunState.COMPLETED)
+
+    result = capture_run(run, source, DirectoryStore(tmp_path / "artifacts"), OPTIONS)
+
+    assert result.capture is Capture.INCOMPLETE
