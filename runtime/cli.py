@@ -70,7 +70,7 @@ def main() -> None:
         _show(error)
         sys.exit(error.exit_code)
     except OSError as error:  # the process boundary: a full disk, a folder that is not ours
-        sys.stderr.write(f"error: {error}\n")
+        _show(PaddockError(str(error)))
         sys.exit(PaddockError.exit_code)
 
 

@@ -31,9 +31,11 @@ def end_by_interrupt(work: Callable[[], T], *, words: str = "") -> T:
     """
 
     def end() -> None:
-        if words:
-            say(words)
-        os._exit(INTERRUPTED)  # at a usual exit, Python waits for locks that the work may hold
+        try:
+            if words:
+                say(words)
+        finally:  # who reads the words may have ended by the same Ctrl-C
+            os._exit(INTERRUPTED)  # at a usual exit, Python waits for locks that the work may hold
 
     return _attend(work, (signal.SIGINT,), end)
 

@@ -80,14 +80,15 @@ class Adoption:
         if owner is None:
             if record.run_id not in self._told:
                 self._told.add(record.run_id)
-                _LOG.warning("%s waits for a user to own it: `paddock user add`", record.run_id)
+                what, run_id = "%s waits for a user to own it: `paddock user add`", record.run_id
+                _LOG.warning(what, run_id, extra={"run": run_id})
             return False
         run = runs.insert_run(connection, _new_run(found, user_id=owner))
         events.add_event(connection, run, "state", state=run.state, message="adopted")
         started = [one.time for one in record.times if one.state is RunState.RUNNING]
         if record.state is RunState.RUNNING and started:
             runs.compare_and_set(connection, run.run_id, run.version, started_at=started[-1])
-        _LOG.info("%s on %s is adopted", run.run_id, found.cluster)
+        _LOG.info("%s on %s is adopted", run.run_id, found.cluster, extra={"run": run.run_id})
         return True
 
     def _follow(self, connection: Connection, run: StoredRun, found: FoundRun) -> bool:

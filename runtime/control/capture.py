@@ -220,7 +220,8 @@ class _Job:
             self._trusted.add(part.key)
             sound.append(part)
         if len(sound) < len(file.parts):
-            _LOG.warning("capture of %s: parts of %s are gone", self._run.run_id, path)
+            run_id = self._run.run_id
+            _LOG.warning("capture of %s: parts of %s are gone", run_id, path, extra={"run": run_id})
             return file.model_copy(update={"parts": tuple(sound)})
         return file
 

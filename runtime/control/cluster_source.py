@@ -62,7 +62,8 @@ class ClusterSource:
             said = self._upload(task)
             return Uploaded(sha256=str(said["sha256"]), md5=str(said["md5"]))
         except (VolumeTaskError, KubernetesError, KeyError) as error:
-            _LOG.warning("%s of %s goes through this server: %s", path, self._run_id, error)
+            what, run_id = "%s of %s goes through this server: %s", self._run_id
+            _LOG.warning(what, path, run_id, error, extra={"run": run_id})
             self._upload = None
             return None
 

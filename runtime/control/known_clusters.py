@@ -27,6 +27,9 @@ FILE_LOOK_S = 5.0
 OTHER_LOOK_S = 60.0
 """How often any other backend is asked: a start of the engine."""
 
+_PATIENCE_S = 5.0
+"""How long a request waits for the loop to be done with the engine."""
+
 VOLUME_PREFIX = "volume-"
 """What the stack of a volume is named with, before the volume's id."""
 
@@ -72,12 +75,15 @@ class KnownClusters:
         """
         if volume in self._shared:
             return self._shared[volume]
+        if not self._lock.acquire(timeout=_PATIENCE_S):  # a backend that hangs holds up no request
+            return None
         try:
-            with self._lock:
-                found = stacks.outputs(self._project(), volume).get("shared")
+            found = stacks.outputs(self._project(), volume).get("shared")
         except PaddockError as error:
             _LOG.error("volume %s: %s", volume, error)
             return None
+        finally:
+            self._lock.release()
         if not isinstance(found, bool):
             return None
         if volume.startswith(VOLUME_PREFIX):  # a claim of ours stays what it is

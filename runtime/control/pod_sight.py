@@ -39,6 +39,9 @@ _LOG = logging.getLogger(__name__)
 ROOM_S = 2.0
 """How long a look at all nodes and pods is good for; a promotion may wait ten seconds."""
 
+_SILENT_S = 10.0
+"""A connection may break and be there again before anybody needs to hear of it."""
+
 _ALL_PODS = replace(KINDS["Pod"], is_namespaced=False)
 """Pods of every namespace: all of them hold GPUs."""
 
@@ -94,7 +97,7 @@ class PodSight:
         A cluster that does not answer is not asked: that would hold up all others.
         """
         if not self.is_current:
-            return self._unknown_room(f"cluster {self.profile.name} does not answer")
+            return self._silent_room()
         with self._lock:
             if self._room is not None and time.monotonic() - self._room[0] < ROOM_S:
                 return self._room[1]
@@ -108,6 +111,15 @@ class PodSight:
                     _LOG.warning("%s", room.trouble)
             self._room = (time.monotonic(), room)
             return room
+
+    def _silent_room(self) -> ClusterRoom:
+        """Return the last room in a moment of silence, later one that says so."""
+        since = self._watch.unreachable_since
+        if since is not None and time.time() - since >= _SILENT_S:
+            return self._unknown_room(f"cluster {self.profile.name} does not answer")
+        if self._room is not None:
+            return self._room[1]
+        return self._unknown_room(f"cluster {self.profile.name} is being looked at")
 
     def _unknown_room(self, trouble: str) -> ClusterRoom:
         return ClusterRoom(profile=self.profile, nodes=(), trouble=trouble)

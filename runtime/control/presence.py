@@ -1,8 +1,8 @@
 """Presence: which servers may work on one database at once.
 
 Several share it only where each can open every stack and read what another captured: the database
-is Postgres, neither the state backend nor the artifact store is a folder, and the secrets provider
-no file of one host. Any other server is alone, and says so by a lease; on SQLite by a file's lock,
+is Postgres, the state backend no folder, the secrets provider no file of one host, and a place for
+artifacts is named. Any other server is alone, and says so by a lease; on SQLite by a file's lock,
 which a dead server lets go of at once. Where a cluster is this machine, servers of other hosts
 would take its runs for gone, so those of its own host are among themselves.
 """

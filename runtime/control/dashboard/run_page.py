@@ -113,7 +113,8 @@ def _part(run: StoredRun, read: Callable[[], T | None]) -> Part[T]:
     try:
         return Part(value=read())
     except PaddockError as error:
-        _LOG.warning("%s: a part of its page: %s", run.run_id, error)
+        what, run_id = "%s: a part of its page: %s", run.run_id
+        _LOG.warning(what, run_id, error, extra={"run": run_id})
         detail = detail_of(error)
         return Part(trouble=detail if isinstance(detail, str) else str(error))
 

@@ -1,9 +1,11 @@
 """Runs: list, look, stop, restart, delete: /rft/runs."""
 
+import asyncio
 import time
 from typing import Annotated
 
 from fastapi import APIRouter, Query
+from fastapi.concurrency import run_in_threadpool
 
 from runtime.control.auth import Caller, CallerDep, RunDep, ServicesDep
 from runtime.control.notices import newest_notice
@@ -16,7 +18,7 @@ from runtime.states import RunState
 
 router = APIRouter(prefix="/rft/runs", tags=["runs"])
 
-_PAUSED_S = 10.0
+_PAUSED_S = 25.0
 """How long a stop waits for a paused run, of which nothing runs: it takes a pass or two."""
 
 _POLL_S = 0.2
@@ -41,17 +43,18 @@ def get_run(run: RunDep, services: ServicesDep) -> RunAnswer:
 
 
 @router.put("/{run_id}/stop")
-def stop(run: RunDep, caller: CallerDep, services: ServicesDep) -> RunAnswer:
+async def stop(run: RunDep, caller: CallerDep, services: ServicesDep) -> RunAnswer:
     """End a run; one that is over is shown as it is.
 
     A paused one is shown once it is STOPPED: `prime` takes PAUSED for an end of the run's own.
     """
-    stopped = services.intents.stop(caller.user, run.run_id)
+    user, run_id = caller.user, run.run_id
+    stopped = await run_in_threadpool(services.intents.stop, user, run_id)
     deadline = time.monotonic() + _PAUSED_S
     while stopped.state is RunState.PAUSED and time.monotonic() < deadline:
-        time.sleep(_POLL_S)
-        stopped = services.runs.find(caller.user, run.run_id) or stopped
-    return _answer(stopped, services)
+        await asyncio.sleep(_POLL_S)  # holds no thread of the others' requests
+        stopped = await run_in_threadpool(services.runs.find, user, run_id) or stopped
+    return await run_in_threadpool(_answer, stopped, services)
 
 
 @router.put("/{run_id}/restart")

@@ -90,7 +90,8 @@ class RunReads:
                 return TokenCount()
             return self._tokens.count(run, folder.source, is_live=folder.is_live)
         except PaddockError as error:  # the cost is known even where the run's files are not
-            _LOG.info("%s: the tokens of its rollouts are not known: %s", run.run_id, error)
+            what, run_id = "%s: the tokens of its rollouts are not known: %s", run.run_id
+            _LOG.info(what, run_id, error, extra={"run": run_id})
             return TokenCount()
 
     def _source(self, run: StoredRun) -> RunSource | None:

@@ -107,7 +107,9 @@ def _start_problems(plane: Plane, played: Played) -> Iterator[str]:
         if path.suffix == ".count":
             continue
         num_starts = len(path.read_text().splitlines())
-        if num_starts > 1:  # none: it was killed between making the file and writing into it
+        if num_starts == 0 and played.strike is not None:
+            continue  # it was killed between making the file and writing into it
+        if num_starts != 1:
             yield f"{path.name} was started {num_starts} times"
 
 

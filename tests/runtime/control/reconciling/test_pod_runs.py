@@ -1,5 +1,6 @@
 """Runs in pods as the reconciler sees them, through a small API server."""
 
+import time
 from collections.abc import Iterator
 from dataclasses import fields, replace
 from datetime import UTC, datetime
@@ -182,8 +183,22 @@ def test_a_cluster_that_does_not_answer_is_not_asked_for_its_room(
     monkeypatch.setattr(LookingWatch, "is_current", False)
     num_asked = len(fake.requests)
 
+    assert sight.room().trouble == "cluster east is being looked at"
+    monkeypatch.setattr(LookingWatch, "unreachable_since", time.time() - 60)
     assert sight.room().trouble == "cluster east does not answer"
     assert len(fake.requests) == num_asked
+
+
+def test_a_room_outlives_a_moment_of_silence(
+    cluster: tuple[FakeApi, PodSight], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _, sight = cluster
+    before = sight.room()
+    monkeypatch.setattr(LookingWatch, "is_current", False)
+    monkeypatch.setattr(LookingWatch, "unreachable_since", time.time())
+
+    assert sight.room() == before
+    assert not before.trouble
 
 
 def test_what_is_left_names_its_control_plane(cluster: tuple[FakeApi, PodSight]) -> None:
