@@ -61,7 +61,7 @@ STAGES = (
         commands=(
             pytest_command("-m", "control and not (engine or embedded or crash or e2e or cluster)"),
         ),
-        limit_s=1200,
+        limit_s=1500,
     ),
     Stage(
         name="tools",

@@ -99,6 +99,7 @@ def test_a_run_is_paused_resumed_restarted_stopped_and_deleted(site: Site, progr
         until(prime, run_id, "RUNNING", attempt=1)
 
         assert "Status: PAUSING" in succeeded(prime, "pause", run_id, "--force")
+        until(prime, run_id, "PAUSING", attempt=1)  # for a checkpoint that is newer than this
         write_checkpoint(files, step=2)
         until(prime, run_id, "PAUSED", attempt=1)
         wait_for(lambda: read_claims(site.state) == ())
@@ -111,18 +112,24 @@ def test_a_run_is_paused_resumed_restarted_stopped_and_deleted(site: Site, progr
         until(prime, run_id, "RUNNING", attempt=3)
 
         assert "Status: PAUSING" in succeeded(prime, "pause", run_id, "--force")
+        until(prime, run_id, "PAUSING", attempt=3)
         write_checkpoint(files, step=4)
         until(prime, run_id, "PAUSED", attempt=3)
         assert "stopped successfully" in succeeded(prime, "stop", run_id, "--force")
         assert state_of(prime, run_id) == "STOPPED"
 
         assert "deleted successfully" in succeeded(prime, "delete", run_id, "--force")
-        gone = prime("train", "get", run_id)
-        assert "HTTP 404: Run not found" in gone.out + gone.err
         wait_for(lambda: run_id not in site.pulumi("stack", "ls").out, timeout_s=RUN_S)
+        wait_for(lambda: "HTTP 404: Run not found" in get(prime, run_id), timeout_s=RUN_S)
 
     site.assert_nothing_left()
     assert lines_without_their_run(served, run_id) == []
+
+
+def get(prime: Prime, run_id: str) -> str:
+    """Return what `prime train get` says of a run that may be forgotten."""
+    said = prime("train", "get", run_id)
+    return said.out + said.err
 
 
 def succeeded(prime: Prime, *words: str) -> str:
