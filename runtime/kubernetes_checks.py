@@ -46,6 +46,8 @@ class Probes:
     num_models: int | None
     image_notice: str
     has_plugin: bool
+    models_trouble: str = ""
+    """Why the list of the model cache is none."""
 
 
 def is_fit(checks: tuple[Check, ...]) -> bool:
@@ -199,6 +201,13 @@ def _storage(
         )
     elif cache not in found.claims:
         yield _unmade("model cache", settings, found, probes)
+    elif probes.models_trouble:
+        yield Check(
+            name="model cache",
+            verdict=Verdict.WARNING,
+            detail=f"claim {cache}, its list is broken",
+            mend=probes.models_trouble,
+        )
     else:
         count = "models not to be read by you"
         if probes.num_models is not None:

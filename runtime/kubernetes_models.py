@@ -93,9 +93,18 @@ def enter_model(api: KubernetesApi, model: str, *, revision: str | None, commit:
 
 
 def _entries(config_map: Manifest | None) -> dict[str, dict[str, str]]:
+    """Return the entries of the list; raises StackError for one that somebody wrote wrong."""
     text = ((config_map or {}).get("data") or {}).get(_KEY, "{}")
-    found = json.loads(text)
-    return found if isinstance(found, dict) else {}
+    try:
+        found = json.loads(text)
+    except ValueError:
+        found = None
+    if not isinstance(found, dict) or not all(isinstance(one, dict) for one in found.values()):
+        raise StackError(
+            f"ConfigMap {CONFIG_MAP}: {_KEY} is no JSON object of models; mend it, or delete the "
+            "ConfigMap and add the models again: what is in the cache is not downloaded twice"
+        )
+    return found
 
 
 def _config_map(text: str) -> Manifest:

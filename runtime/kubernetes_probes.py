@@ -3,6 +3,7 @@
 from typing import TYPE_CHECKING
 
 from runtime.cluster_settings import KubernetesClusterSettings
+from runtime.errors import StackError
 from runtime.kubernetes_api import ForbiddenError, KubernetesApi, KubernetesError
 from runtime.kubernetes_discovery import Discovery, is_allowed
 from runtime.kubernetes_models import cached_models
@@ -60,12 +61,17 @@ def files_answer(api: KubernetesApi) -> str | None:
     return None if answer.status_code == 200 else f"HTTP {answer.status_code}"
 
 
-def num_cached_models(api: KubernetesApi) -> int | None:
-    """Return how many models were added to the cache, None where that may not be read."""
+def num_cached_models(api: KubernetesApi) -> tuple[int | None, str]:
+    """Return how many models were added to the cache, and what is wrong with their list.
+
+    The number is None where the list may not be read or is broken.
+    """
     try:
-        return len(cached_models(api))
+        return len(cached_models(api)), ""
     except ForbiddenError:
-        return None
+        return None, ""
+    except StackError as error:
+        return None, str(error)
 
 
 def image_notice(api: KubernetesApi, settings: KubernetesClusterSettings, *, tag: str) -> str:

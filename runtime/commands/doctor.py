@@ -80,11 +80,13 @@ def examine(
     try:
         with closing(KubernetesApi.connect(connection)) as api:
             found = discover(api, wanted(settings))
+            num_models, models_trouble = num_cached_models(api)
             probes = Probes(
                 stack=stack,
                 missing_access=missing_access(api, found, settings),
                 files=files_answer(api),
-                num_models=num_cached_models(api),
+                num_models=num_models,
+                models_trouble=models_trouble,
                 image_notice=image_notice(api, settings, tag=limits.DEFAULT_IMAGE_TAG),
                 has_plugin=has_plugin,
             )

@@ -102,7 +102,7 @@ def running(
     ):
         served = ", ".join(parts.clusters.profiles()) or "no cluster yet"
         _LOG.info("server %s serves %s", parts.keeper.holder, served)
-        yield ControlPlane(services=_services(parts), holder=parts.keeper.holder)
+        yield ControlPlane(services=api_services(parts), holder=parts.keeper.holder)
 
 
 def reconcile_once(
@@ -212,7 +212,8 @@ def new_holder() -> str:
     return f"{socket.gethostname()}-{os.getpid()}-{new_run_id()[:8]}"
 
 
-def _services(parts: Parts) -> Services:
+def api_services(parts: Parts) -> Services:
+    """Return what the API stands on; its loops are not begun by it."""
     store, keeper = parts.store, parts.keeper
     server = {"operator": parts.operator, "holder": keeper.holder, "server": lambda: keeper.server}
     return Services(

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
 from runtime.control.artifact_store import ArtifactStore, ArtifactStoreError
+from runtime.control.captures import CAPTURE_LIMIT_S
 from runtime.control.log_search.patterns import DEFAULT_RANK
 from runtime.control.manifest import (
     CapturedCheckpoint,
@@ -40,9 +41,6 @@ from runtime.control.run_source import RunSource, SourceUnavailableError
 from runtime.control.values import StoredRun
 from runtime.states import Capture
 
-LIMIT_S = 1800.0
-"""How long a capture goes on while nothing more is kept: the rest of the stack waits for it."""
-
 _LOG = logging.getLogger(__name__)
 _SAVE_S = 5.0
 _RETRY_S = (1.0, 2.0, 5.0, 10.0, 30.0)
@@ -59,7 +57,7 @@ class CaptureOptions:
     `partial` source are not all of the run's, whose capture is INCOMPLETE for that.
     """
 
-    limit_s: float = LIMIT_S
+    limit_s: float = CAPTURE_LIMIT_S
     checkpoints: Checkpoints = "last"
     stop: threading.Event = field(default_factory=threading.Event)
     moved: Callable[[], None] = lambda: None

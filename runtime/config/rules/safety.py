@@ -132,6 +132,12 @@ def key_variables_are_the_users(config: RLConfig) -> Iterator[Problem]:
                 loc, f"{name} belongs to the platform and is not sent to an endpoint", fix="use "
                 "a variable that you pass with -e",
             )  # fmt: skip
+        elif not _NAME.fullmatch(name):  # not repeated: it may be the key itself
+            yield broken(
+                loc,
+                "is not an environment variable name; a key written here is stored and shown",
+                fix="if it is a key, change it; pass the new one with -e NAME and write NAME here",
+            )
 
 
 @rule("orchestrator")

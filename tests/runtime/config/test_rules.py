@@ -101,6 +101,10 @@ OF_THE_SOURCE = [
         "env.taskset.task.judges[0].api_key_var",
     ),
     (
+        "env.taskset.task.judges = [{api_key_var = 'sk-live-1'}]",
+        "env.taskset.task.judges[0].api_key_var",
+    ),
+    (
         "env.taskset.task.judges = [{headers = {X-Api-Key = 'x'}}]",
         "env.taskset.task.judges[0].headers.X-Api-Key",
     ),
@@ -169,6 +173,7 @@ def test_a_message_says_what_is_allowed_and_what_to_do():
         "[orchestrator.model.client.headers]\nAuthorization = ['canary']",
         "[orchestrator.model.client]\nwait_for_ready_timeout = 'sk-canary'",
         "[orchestrator.model.client.headers]\nAuthorization = 'Bearer canary'",
+        "[orchestrator.model.client]\napi_key_var = 'sk-canary'",
         "[orchestrator.heartbeat]\nurl = 'http://user:canary@host/'",
         "[orchestrator.model.client]\nbase_url = 'http://host/v1?api_key=canary'",
         "[orchestrator.heartbeat]\nurl = 'http://user:canary@169.254.169.254/'",

@@ -116,6 +116,7 @@ def test_a_right_that_runs_need_is_required_and_others_are_not() -> None:
     [
         ({"files": "no pod of it runs"}, "file server", "describe deployment paddock-files"),
         ({"image_notice": "image x has no digest"}, "image", "check paddock:image"),
+        ({"models_trouble": "ConfigMap x"}, "model cache", "ConfigMap x"),
         ({"has_plugin": False}, "Pulumi's plugin", "make setup-kubernetes"),
     ],
 )

@@ -12,6 +12,7 @@ from runtime.errors import NotFoundError, StackError
 from runtime.kubernetes_api import KubernetesApi
 from runtime.kubernetes_model_job import ModelRequest, job_name, model_job, token_secret
 from runtime.kubernetes_models import add_model, cached_models, enter_model, waiting_words
+from runtime.kubernetes_probes import num_cached_models
 from runtime.kubernetes_profile import adopt_cluster
 from tests.runtime.kubernetes.fake_api import FakeApi
 from tests.runtime.kubernetes.test_profile import FOUND, settings
@@ -64,6 +65,20 @@ def make_pod(fake: FakeApi, found: dict[str, Any]) -> Callable[[str], None]:
         fake.put(POD, {**found, "metadata": {"labels": labels}})
 
     return act
+
+
+@pytest.mark.parametrize("text", ["{", "[]", '{"acme/tiny": "abc"}'])
+def test_a_list_that_a_person_broke_is_named_and_kept(
+    api: KubernetesApi, fake: FakeApi, text: str
+) -> None:
+    broken = {"metadata": {"name": "paddock-models"}, "data": {"models.json": text}}
+    fake.put(f"{NAMESPACE}/configmaps/paddock-models", broken)
+
+    with pytest.raises(StackError, match=r"models\.json is no JSON object"):
+        enter_model(api, "acme/tiny", revision=None, commit="abc")
+
+    assert fake.objects[f"{NAMESPACE}/configmaps/paddock-models"]["data"]["models.json"] == text
+    assert num_cached_models(api)[0] is None
 
 
 def test_an_empty_cache_has_no_models(api: KubernetesApi) -> None:

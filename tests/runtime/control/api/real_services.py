@@ -12,7 +12,7 @@ from pathlib import Path
 
 from runtime.control.app import create_app
 from runtime.control.artifact_store import DirectoryStore
-from runtime.control.assembly import Parts, _services
+from runtime.control.assembly import Parts, api_services
 from runtime.control.lease_keeper import LeaseKeeper
 from runtime.control.run_places import ClusterPlaces
 from runtime.control.run_sources import RunSources
@@ -62,7 +62,7 @@ def real_server(store: Store, folder: Path) -> Iterator[RealServer]:
             operator=given.operator,
             sources=RunSources(given.clusters, DirectoryStore(folder / "artifacts")),
         )
-        services = _services(parts)  # as `running` puts them together, without its loops
+        services = api_services(parts)  # as `running` puts them together, without its loops
         app = create_app(services, limits=GENEROUS)
         yield RealServer(
             store=store, services=services, app=app, client=TestClient(app), folder=folder
