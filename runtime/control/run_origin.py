@@ -4,7 +4,9 @@ Looked up in the store by `runtime.control.dispatcher`, before anything is made.
 where its run was: on that run's cluster and volume, so that is where the new run goes.
 """
 
+import threading
 from collections.abc import Callable
+from concurrent.futures import Future
 from dataclasses import dataclass
 
 from sqlalchemy import Connection
@@ -25,6 +27,9 @@ from runtime.states import RunState
 FirstSteps = Callable[[StoredRun], tuple[int, ...] | None]
 """Returns the steps of a run's checkpoints that another run can start with, None where that cannot
 be told now."""
+
+WAIT_S = 3.0
+"""How long a request waits for a cluster to list the checkpoints of a run."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -86,10 +91,25 @@ def hold_volume(connection: Connection, volume: Volume | None) -> None:
 
 
 def steps_in_cluster(sources: RunSources) -> FirstSteps:
-    """Return what lists the checkpoints of a run in its cluster, else those that were captured."""
+    """Return what lists the checkpoints of a run in its cluster, else those that were captured.
+
+    It waits WAIT_S at most: a cluster may take a request and never answer it.
+    """
 
     def first_steps(run: StoredRun) -> tuple[int, ...] | None:
-        return _live_steps(sources, run) or _captured_steps(sources, run)
+        listed: Future[tuple[int, ...] | None] = Future()
+
+        def read() -> None:
+            try:
+                listed.set_result(_live_steps(sources, run) or _captured_steps(sources, run))
+            except Exception as error:  # the request raises it
+                listed.set_exception(error)
+
+        threading.Thread(target=read, name="checkpoints", daemon=True).start()
+        try:
+            return listed.result(WAIT_S)
+        except TimeoutError:
+            return None
 
     return first_steps
 

@@ -1,5 +1,6 @@
 """A run that starts with another run's checkpoint: where it goes, and what refuses it."""
 
+import threading
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,7 +14,7 @@ from runtime.control.run_sources import RunSources
 from runtime.control.store import runs, users, volumes
 from runtime.control.store.store import Store
 from runtime.control.values import NewRun, StoredRun, User, Volume, VolumeStatus
-from runtime.errors import RefusedError
+from runtime.errors import Problem, RefusedError
 from runtime.states import RunState
 from tests.runtime.control.operating.dispatching import Dispatching, config, request
 
@@ -242,3 +243,32 @@ def test_a_cluster_that_does_not_answer_refuses_nothing(
     monkeypatch.setattr(sources, "live", lambda run: _Away(tmp_path))
 
     assert steps_in_cluster(sources)(run) is None
+
+
+def test_a_cluster_that_hangs_holds_up_no_request(
+    dispatching: Dispatching, user: User, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("runtime.control.run_origin.WAIT_S", 0.1)
+    run = before(dispatching, user)
+    sources = RunSources(dispatching.clusters, None)
+    answers = threading.Event()
+    monkeypatch.setattr(sources, "live", lambda run: answers.wait(60) and None)
+
+    assert steps_in_cluster(sources)(run) is None
+    assert not answers.is_set()
+    answers.set()
+
+
+def test_what_breaks_a_listing_is_raised_to_the_request(
+    dispatching: Dispatching, user: User, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = before(dispatching, user)
+    sources = RunSources(dispatching.clusters, None)
+
+    def broken(run: StoredRun) -> None:
+        raise RefusedError([Problem(message="no context lab")])
+
+    monkeypatch.setattr(sources, "live", broken)
+
+    with pytest.raises(RefusedError, match="no context lab"):
+        steps_in_cluster(sources)(run)
