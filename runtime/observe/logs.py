@@ -15,7 +15,9 @@ from pathlib import Path
 from runtime.observe.log_filter import LineFilter, filter_lines, plain
 
 _FOLLOW_S = 0.25
-_INDEX_S = 1.0  # the wrapper indexes a line start a second: a block of lines is at most that long
+INDEX_S = 1.0
+"""The wrapper indexes a line start a second: a block of lines is at most that long."""
+
 _INDEX_ROW = re.compile(r"([0-9]+\.[0-9]+) ([0-9]+)")  # as the wrapper writes it
 _MAX_LINE_BYTES = 1 << 20
 
@@ -58,7 +60,7 @@ def index_offset(index: str, since: float) -> int | None:
     """
     for row in index.splitlines():
         found = _INDEX_ROW.fullmatch(row)
-        if found is not None and float(found[1]) + _INDEX_S >= since:
+        if found is not None and float(found[1]) + INDEX_S >= since:
             return int(found[2])
     return None
 

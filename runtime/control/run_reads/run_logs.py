@@ -1,11 +1,13 @@
 """The log lines of a run's components: which files, from where on, and in which order.
 
 A log goes on from attempt to attempt. Lines of several components of one role are put in the order
-of their times, which the wrapper's index beside each log knows to a second.
+of their times, which the wrapper's index beside each log knows to a second. Who follows a log looks
+for what comes after the lines of the last look, so a line is shown once none can come before it.
 """
 
+import math
 import re
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,10 +27,16 @@ from runtime.control.run_sources import RunFolder
 from runtime.control.values import StoredRun
 from runtime.errors import NotFoundError
 from runtime.observe.log_filter import LineFilter
-from runtime.observe.logs import index_offset
+from runtime.observe.logs import INDEX_S
 
 CLOCK_SLACK_S = 120.0
 """How far a node's clock may be off: lines are shown that much too old, so that none is hidden."""
+
+SETTLE_S = 6.0
+"""How late a line of another node is seen: a node's clock, and what NFS clients keep (acregmin)."""
+
+LOCAL_SETTLE_S = 2.0
+"""The same on this machine: an index's second, and a busy machine's."""
 
 _ENV_SERVER = "env-server"
 """The client's word for `naming.ENV_SERVER`."""
@@ -60,9 +68,10 @@ def read_logs(run: StoredRun, query: LogQuery, folder: RunFolder | None, *, now:
     if query.since_s is not None:
         since = now - query.since_s - (0.0 if folder.is_local else CLOCK_SLACK_S)
     reader = _Reader(folder.source, wanted, since=since, num_lines=query.num_lines)
+    settled = now - (LOCAL_SETTLE_S if folder.is_local else SETTLE_S)
     lines: list[str] = []
     for attempt in reversed(_attempts(folder.source)):
-        reader.is_live = folder.is_live and attempt == run.attempt
+        reader.settled = settled if folder.is_live and attempt == run.attempt else None
         found = reader.lines(f"{_LOGS}/attempt_{attempt}", chosen)
         lines = (found + lines)[-query.num_lines :]
         if len(lines) >= query.num_lines:
@@ -70,14 +79,27 @@ def read_logs(run: StoredRun, query: LogQuery, folder: RunFolder | None, *, now:
     return LogPage(text="".join(f"{line}\n" for line in lines), has_started=reader.has_started)
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Log:
+    """One log file as it was found; `times` and `offsets` are its index, where one is needed."""
+
+    path: str
+    size: int
+    times: Sequence[float] = ()
+    offsets: Sequence[int] = ()
+
+
 class _Reader:
-    """Reads log files of one run for one query."""
+    """Reads log files of one run for one query.
+
+    `settled` is, where files still grow, the time whose lines are all there.
+    """
 
     def __init__(
         self, source: RunSource, wanted: Wanted, *, since: float | None, num_lines: int
     ) -> None:
         self.has_started = False
-        self.is_live = False
+        self.settled: float | None = None
         self._source = source
         self._wanted = wanted
         self._since = since
@@ -85,42 +107,45 @@ class _Reader:
 
     def lines(self, folder: str, components: Sequence[RunComponent]) -> list[str]:
         """Return the wanted lines of one attempt's files, oldest first."""
-        if len(components) == 1:
-            found = self._found(f"{folder}/{components[0].log}", is_timed=False)
-            return [line.text for line in found]
+        is_merged = len(components) > 1
+        logs = [self._log(f"{folder}/{one.log}", is_timed=is_merged) for one in components]
+        if not is_merged:
+            return [line.text for line in self._found(logs[0], until=None)]
+        until = None if self.settled is None else _complete_until(logs, self.settled)
         merged: list[_TimedLine] = []
-        for one in components:
+        for one, log in zip(components, logs, strict=True):
             merged += [
                 _TimedLine(time=line.time, text=f"[{one.name}] {line.text}")
-                for line in self._found(f"{folder}/{one.log}", is_timed=True)
+                for line in self._found(log, until=until)
             ]
         merged.sort(key=lambda line: line.time)  # stable: lines of one second stay as they are
         return [line.text for line in merged[-self._num_lines :]]
 
-    def _found(self, path: str, *, is_timed: bool) -> list[_TimedLine]:
-        size = self._source.size(path)
-        if not size:
-            return []
-        self.has_started = True
-        needs_index = is_timed or self._since is not None
-        index = self._index(path) if needs_index else ""
-        start = 0
-        if self._since is not None and index:
-            offset = index_offset(index, self._since)
-            start = size if offset is None else min(offset, size)
-        found = last_lines(self._blocks(path, start, size), self._wanted, self._num_lines)
-        if not is_timed:
-            return [_TimedLine(time=0.0, text=line.text) for line in found]
-        times, offsets = _index_rows(index)
+    def _log(self, path: str, *, is_timed: bool) -> _Log:
+        size = self._source.size(path) or 0
+        self.has_started = self.has_started or size > 0
+        if not size or not (is_timed or self._since is not None):
+            return _Log(path=path, size=size)
+        times, offsets = _index_rows(self._index(path))
+        return _Log(path=path, size=size, times=times, offsets=offsets)
+
+    def _found(self, log: _Log, *, until: float | None) -> list[_TimedLine]:
+        start, end = 0, log.size
+        if self._since is not None and log.times:
+            start = min(_offset_at(log, self._since - INDEX_S), end)
+        if until is not None:
+            end = min(_offset_after(log, until), end)
+        found = last_lines(self._blocks(log.path, start, end), self._wanted, self._num_lines)
         return [
-            _TimedLine(time=_time_at(times, offsets, line.offset), text=line.text) for line in found
+            _TimedLine(time=_time_at(log.times, log.offsets, line.offset), text=line.text)
+            for line in found
         ]
 
     def _blocks(self, path: str, start: int, size: int) -> Iterator[Block]:
         source = self._source
         if isinstance(source, CapturedSource):
             return source.blocks(path, start, self._wanted)
-        end = _last_break(source, path, size) if self.is_live else size
+        end = size if self.settled is None else _last_break(source, path, size)
 
         def read(offset: int, length: int) -> bytes:
             return source.read(path, offset, length)
@@ -183,6 +208,29 @@ def _index_rows(index: str) -> tuple[list[float], list[int]]:
         times.append(max(time, times[-1]) if times else time)
         offsets.append(offset)
     return times, offsets
+
+
+def _complete_until(logs: Sequence[_Log], settled: float) -> float:
+    """Return the time up to which no log gets another line, from what each has by now.
+
+    A log goes on from its last row on, or, where it has been silent, from the time that is settled
+    on. A clock that is ahead of this machine's holds nothing back: better told twice than late.
+    """
+    last = [log.times[-1] if log.times else 0.0 for log in logs]
+    is_ahead = max(last) > settled + 2 * SETTLE_S
+    return math.inf if is_ahead else min(max(one, settled) for one in last)
+
+
+def _offset_at(log: _Log, time: float) -> int:
+    """Return where the first line begins that an index gives this time or a later one."""
+    place = bisect_left(log.times, time)
+    return log.offsets[place] if place < len(log.offsets) else log.size
+
+
+def _offset_after(log: _Log, time: float) -> int:
+    """Return where the lines of this time end."""
+    place = bisect_right(log.times, time)
+    return log.offsets[place] if place < len(log.offsets) else log.size
 
 
 def _time_at(times: Sequence[float], offsets: Sequence[int], offset: int) -> float:
