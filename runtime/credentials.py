@@ -16,8 +16,16 @@ _CREDENTIAL = re.compile(
 )
 _FILE_NAME = re.compile(r"_(?:FILE|PATH|DIR)$")
 _NO_SECRETS = frozenset({"", "0", "1", "true", "false", "none", "empty"})
-_HEADERS = frozenset({"authorization", "proxy-authorization", "cookie"})
-"""Besides those whose names would be a variable's: x-api-key, x-auth-token."""
+_HEADER = re.compile(r"API_?KEY|PASSWORD|PASSWD|SECRET|AUTHORIZATION")
+_HEADERS = frozenset(
+    {
+        *("cookie", "x-auth-key", "x-auth-token", "x-access-token", "x-api-token"),
+        *("x-session-token", "x-security-token", "x-amz-security-token", "x-vault-token"),
+        *("private-token", "job-token", "deploy-token", "x-github-token", "x-gitlab-token"),
+        *("x-hf-token", "x-functions-key", "x-subscription-token", "ocp-apim-subscription-key"),
+    }
+)
+"""By name, since most others that end in -key or -token are none: idempotency-key, x-cache-key."""
 _ADDRESS = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://\S+")
 _PACKAGE = r"[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?"
 _SPEC = re.compile(
@@ -31,8 +39,12 @@ _REFERENCE = re.compile(r"\$\{[A-Za-z_][A-Za-z0-9_]*\}")
 
 def is_credential_name(name: str) -> bool:
     """Tell whether a variable's name looks like that of a password, key or token."""
-    upper = re.sub(r"[^A-Z0-9]+", "_", name.upper())
+    upper = _upper(name)
     return bool(_CREDENTIAL.search(upper)) and not _FILE_NAME.search(upper)
+
+
+def _upper(name: str) -> str:
+    return re.sub(r"[^A-Z0-9]+", "_", name.upper())
 
 
 def is_credential(name: str, value: str) -> bool:
@@ -44,11 +56,11 @@ def is_credential(name: str, value: str) -> bool:
 
 
 def is_credential_header(name: str, value: str) -> bool:
-    """Tell whether a header of HTTP may be a credential: by its name, in any case.
+    """Tell whether a header of HTTP is a credential: by its name, in any case.
 
     One whose value says that no key is asked for (`Bearer EMPTY`) is none.
     """
-    if name.strip().lower() not in _HEADERS and not is_credential_name(name):
+    if name.strip().lower() not in _HEADERS and not _HEADER.search(_upper(name)):
         return False
     return value.strip().lower().removeprefix("bearer ").strip() not in _NO_SECRETS
 
