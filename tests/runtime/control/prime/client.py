@@ -33,7 +33,11 @@ def prime_program() -> Path:
 
 
 def _call(*command: str) -> None:
-    done = subprocess.run(command, capture_output=True, text=True, timeout=INSTALL_S)
+    # as `make setup` does it: a company's proxy is known to the system
+    environment = {"UV_SYSTEM_CERTS": "true", **os.environ}
+    done = subprocess.run(
+        command, env=environment, capture_output=True, text=True, timeout=INSTALL_S
+    )
     assert done.returncode == 0, done.stderr
 
 
