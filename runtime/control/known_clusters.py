@@ -7,7 +7,7 @@ has changed. `runtime.control.assembly` starts the loop; everybody else reads va
 import contextlib
 import logging
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from runtime import homes, naming
@@ -101,13 +101,13 @@ class KnownClusters:
     def run(self, is_over: threading.Event) -> None:
         """Refresh until the end; what fails is tried again."""
         is_file = file_backend(self._environ) is not None
-        self.models.refresh(self.profiles().values())
+        _attempt(self._refresh_models)
         while not is_over.wait(FILE_LOOK_S if is_file else OTHER_LOOK_S):
-            try:
-                self.refresh()
-            except (PaddockError, OSError) as error:
-                _LOG.error("the clusters could not be looked up: %s", error)
-            self.models.refresh(self.profiles().values())
+            _attempt(self.refresh)
+            _attempt(self._refresh_models)
+
+    def _refresh_models(self) -> None:
+        self.models.refresh(self.profiles().values())
 
     def _read(self) -> bool:
         """Read what has changed; tell whether every stack could be read."""
@@ -162,6 +162,15 @@ class KnownClusters:
         # no run's id begins with a dot
         folder = RunFolder(path=homes.make_home() / "projects" / ".server", run_id="server")
         return folder.open_project(self._checkout, self._environ)
+
+
+def _attempt(look: Callable[[], None]) -> None:
+    try:
+        look()
+    except (PaddockError, OSError) as error:
+        _LOG.error("the clusters could not be looked up: %s", error)
+    except Exception:  # a loop that must go on: the database may be away for a while
+        _LOG.exception("the clusters could not be looked up")
 
 
 def _read_profile(project: stacks.Project, stack: str) -> ClusterProfile | None:
