@@ -97,7 +97,7 @@ class StoreCapturer:
             options = replace(self._options, moved=partial(self._move, key))
             result = capture_run(run, source, self._artifacts, options)
             if result.capture is Capture.INCOMPLETE:
-                result = self._with_pod_logs(run, result)
+                result = self._with_pod_logs(run, options, result)
         except PaddockError as error:  # a context that is away for now: the next look begins again
             return CaptureReport(state=CaptureState.RUNNING, message=str(error))
         except Exception:  # the boundary of a thread: the teardown must not wait for a bug
@@ -120,14 +120,16 @@ class StoreCapturer:
         with self._lock:
             self._moved_at[key] = self._any_moved_at = time.monotonic()
 
-    def _with_pod_logs(self, run: StoredRun, before: CaptureResult) -> CaptureResult:
+    def _with_pod_logs(
+        self, run: StoredRun, options: CaptureOptions, before: CaptureResult
+    ) -> CaptureResult:
         """Save what the pods of a run still know, where its files could not be read."""
         source = self._sources.pod_logs(run)
         if source is None or self._has_logs(run):
             return before
-        self._move((run.run_id, run.attempt))  # or the teardown would begin, and take the pods
+        options.moved()  # or the teardown would begin, and take the pods
         why = f"only the logs of its pods: {before.reason}"
-        options = replace(self._options, limit_s=_POD_LOGS_S, partial=why)
+        options = replace(options, limit_s=_POD_LOGS_S, partial=why)
         return capture_run(run, source, self._artifacts, options)
 
     def _has_logs(self, run: StoredRun) -> bool:

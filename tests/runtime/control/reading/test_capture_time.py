@@ -140,6 +140,37 @@ def test_a_capture_says_for_how_long_nothing_was_kept_and_who_waits_is_no_idler(
         capturer.close()
 
 
+class PodSources(GivenSources):
+    """The sources of runs whose files are away, while their pods still know something."""
+
+    def live(self, run: StoredRun) -> RunSource | None:
+        """Return what has nothing."""
+        return FolderSource(Path("/nowhere"))
+
+    def pod_logs(self, run: StoredRun) -> RunSource | None:
+        """Return what the pods know."""
+        return self._given[run.run_id]
+
+
+def test_what_is_kept_of_pods_counts_or_a_teardown_would_take_them(
+    tmp_path: Path, clock: SimpleNamespace
+) -> None:
+    pods = HeldSource(write_run(tmp_path).path)
+    run = stored_run(tmp_path, RunState.COMPLETED)
+    capturer = StoreCapturer(PodSources(tmp_path, {run.run_id: pods}), limit_s=0.0)
+
+    try:
+        capturer.capture(run)
+        wait_for(lambda: pods.is_asked)
+        clock.s += 50.0
+        assert capturer.capture(run).idle_s == 50.0
+        pods.turns.release()
+        wait_for(lambda: capturer.capture(run).idle_s == 0.0)
+    finally:
+        pods.turns.release(1000)
+        capturer.close()
+
+
 class LeakySource(SlowSource):
     """A run directory into which something goes on writing new files while it is read."""
 
