@@ -116,7 +116,12 @@ class PodSight:
         """Return the last room in a moment of silence, later one that says so."""
         since = self._watch.unreachable_since
         if since is not None and time.time() - since >= _SILENT_S:
-            return self._unknown_room(f"cluster {self.profile.name} does not answer")
+            unread = self._watch.unread
+            return self._unknown_room(
+                f"not everything on {self.profile.name} can be read: {unread}"
+                if unread
+                else f"cluster {self.profile.name} does not answer"
+            )
         if self._room is not None:
             return self._room[1]
         return self._unknown_room(f"cluster {self.profile.name} is being looked at")
@@ -213,7 +218,7 @@ def open_sight(profile: ClusterProfile) -> PodSight:
     """Connect to a cluster and begin to watch all runs of its namespace."""
     assert isinstance(profile.connection, KubernetesConnection), "a cluster of nodes"
     api = KubernetesApi.connect(profile.connection)
-    watch = open_watch(api)
+    watch = open_watch(api, has_queue=profile.queue is not None)
     watch.__enter__()
     return PodSight(profile, api, watch)
 

@@ -2,7 +2,8 @@
 
 One thread a kind lists and then watches. An API server that is away loses nothing: what was seen
 stays, `unreachable_since` says so, and a new list finds what changed meanwhile. Kinds that the
-cluster does not serve, or that may not be read and are not needed, are left out.
+cluster does not serve, or that may not be read and are not needed, are left out; one that nothing
+hangs on holds up nothing while it fails.
 """
 
 import random
@@ -20,7 +21,6 @@ from runtime.kubernetes_api import (
     Kind,
     KubernetesApi,
     KubernetesError,
-    UnreachableError,
 )
 from runtime.kubernetes_kinds import KUEUE_VERSIONS
 from runtime.observe.kubernetes.facts import RunFacts
@@ -38,34 +38,32 @@ _BACK_OFF_S = (0.5, 5.0)
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class _Feed:
-    """One kind that is watched; one that is not needed is left out where it may not be read."""
+    """One kind that is watched; one that is not needed is left out where it may not be read.
+
+    Where one that `decides` cannot be read just now, nothing may be judged.
+    """
 
     kind: Kind
     labels: str | None = None
     is_needed: bool = True
+    decides: bool = True
 
 
 class RunWatch:
     """Watches until it is closed; safe to ask from any thread."""
 
-    def __init__(
-        self,
-        api: KubernetesApi,
-        *,
-        run_id: str | None = None,
-        queue_api: str | None = None,
-        has_job_sets: bool = False,
-    ) -> None:
-        """Watch one run, or all; `queue_api` is Kueue's API version where the cluster has it."""
+    def __init__(self, api: KubernetesApi, feeds: tuple[_Feed, ...]) -> None:
+        """Watch these; `open_watch` makes them."""
         self._api = api
         self._index = RunIndex(time.time)
         self._changed = threading.Condition()
         self._dirty: set[str] = set()
         self._closed = threading.Event()
-        self._feeds = _feeds(run_id, queue_api=queue_api, has_job_sets=has_job_sets)
+        self._feeds = feeds
         self._listed: set[str] = set()
-        self._waited = {feed.kind.name for feed in self._feeds}
+        self._waited = {feed.kind.name for feed in feeds if feed.decides}
         self._silent: dict[str, float] = {}
+        self._unread: dict[str, str] = {}
         self._error: PaddockError | None = None
 
     def __enter__(self) -> Self:
@@ -88,8 +86,15 @@ class RunWatch:
             return min(self._silent.values(), default=None)
 
     @property
+    def unread(self) -> str:
+        """Return why a kind cannot be read though the needed ones can, empty where none fails."""
+        with self._changed:
+            is_away = any(feed.is_needed and feed.kind.name in self._silent for feed in self._feeds)
+            return "" if is_away else next(iter(self._unread.values()), "")
+
+    @property
     def is_current(self) -> bool:
-        """Tell whether every kind that may be read has been listed, and the API answers."""
+        """Tell whether every kind that decides and may be read was listed, and the API answers."""
         with self._changed:
             return self._waited <= self._listed and not self._silent
 
@@ -135,11 +140,10 @@ class RunWatch:
                 self._follow(feed)
                 pause_s = _BACK_OFF_S[0]
                 continue
-            except UnreachableError:
-                self._fall_silent(feed)
             except KubernetesError as error:
                 if self._ends(feed, error):
                     return
+                self._fall_silent(feed, error)
             except Exception as error:  # a thread that ends in silence would blind the observer
                 if not self._closed.is_set():  # else its connections were closed while it read
                     self._fail(error if isinstance(error, PaddockError) else _broken(feed, error))
@@ -153,9 +157,7 @@ class RunWatch:
         with self._changed:
             changed = self._index.take_list(feed.kind.name, objects)
             self._listed.add(feed.kind.name)
-            was_silent = self._silent.pop(feed.kind.name, None) is not None
-            if was_silent and not self._silent:
-                changed |= set(self._index.live_run_ids())
+            changed |= self._hear(feed)
         self._report(changed)
         while not self._closed.is_set():
             try:
@@ -190,13 +192,23 @@ class RunWatch:
         elif is_final:
             with self._changed:
                 self._waited.discard(feed.kind.name)
+                self._dirty |= self._hear(feed)
                 self._changed.notify_all()
         return is_final
 
-    def _fall_silent(self, feed: _Feed) -> None:
+    def _fall_silent(self, feed: _Feed, error: KubernetesError) -> None:
+        if not feed.decides:
+            return  # it is tried again, and nobody waits for it
         with self._changed:
             self._silent.setdefault(feed.kind.name, time.time())
+            self._unread[feed.kind.name] = str(error)
             self._changed.notify_all()
+
+    def _hear(self, feed: _Feed) -> set[str]:
+        """Take a kind as one that answers; return the runs to judge again where all do by now."""
+        self._unread.pop(feed.kind.name, None)
+        was_silent = self._silent.pop(feed.kind.name, None) is not None
+        return set(self._index.live_run_ids()) if was_silent and not self._silent else set()
 
     def _fail(self, error: PaddockError) -> None:
         with self._changed:
@@ -210,33 +222,30 @@ class RunWatch:
                 self._changed.notify_all()
 
 
-def open_watch(api: KubernetesApi, *, run_id: str | None = None) -> RunWatch:
-    """Return a watch of one run, or of all, on what the cluster serves; enter it to start."""
-    job_set = KINDS["JobSet"]
-    versions = (version for version in KUEUE_VERSIONS if api.serves(version, "Workload"))
-    return RunWatch(
-        api,
-        run_id=run_id,
-        queue_api=next(versions, None),
-        has_job_sets=api.serves(job_set.version, job_set.name),
-    )
+def open_watch(
+    api: KubernetesApi, *, run_id: str | None = None, has_queue: bool = True
+) -> RunWatch:
+    """Return a watch of one run, or of all, on what the cluster serves; enter it to start.
 
-
-def _broken(feed: _Feed, error: Exception) -> PaddockError:
-    traceback.print_exc()
-    return PaddockError(f"watching {feed.kind.resource} broke: {type(error).__name__}: {error}")
-
-
-def _feeds(run_id: str | None, *, queue_api: str | None, has_job_sets: bool) -> tuple[_Feed, ...]:
+    Where the cluster has no queue for runs, nothing hangs on Kueue and JobSet.
+    """
     run = naming.LABEL_RUN if run_id is None else f"{naming.LABEL_RUN}={run_id}"
-    found = [
+    job_set = KINDS["JobSet"]
+    feeds = [
         _Feed(kind=KINDS["ConfigMap"], labels=f"{LABEL_RECORD}=true,{run}"),
         _Feed(kind=KINDS["Job"], labels=run),
         _Feed(kind=KINDS["Pod"], labels=run),
         _Feed(kind=KINDS["Event"], is_needed=False),
     ]
-    if has_job_sets:
-        found.append(_Feed(kind=KINDS["JobSet"], labels=run, is_needed=False))
+    if api.serves(job_set.version, job_set.name):
+        feeds.append(_Feed(kind=job_set, labels=run, is_needed=False, decides=has_queue))
+    queue_api = next((one for one in KUEUE_VERSIONS if api.serves(one, "Workload")), None)
     if queue_api is not None:
-        found.append(_Feed(kind=KINDS["Workload"].at(queue_api), is_needed=False))
-    return tuple(found)
+        workload = KINDS["Workload"].at(queue_api)
+        feeds.append(_Feed(kind=workload, is_needed=False, decides=has_queue))
+    return RunWatch(api, tuple(feeds))
+
+
+def _broken(feed: _Feed, error: Exception) -> PaddockError:
+    traceback.print_exc()
+    return PaddockError(f"watching {feed.kind.resource} broke: {type(error).__name__}: {error}")

@@ -21,8 +21,10 @@ class ScriptedApi:
         """Serve nothing yet."""
         self.objects: dict[str, dict[str, Json]] = defaultdict(dict)
         self.refused: dict[str, KubernetesError] = {}
+        self.num_asked: dict[str, int] = defaultdict(int)
         self.num_lists: dict[str, int] = defaultdict(int)
         self.is_away = threading.Event()
+        self.away: set[str] = set()
         self.has_forgotten = threading.Event()
         self._log: dict[str, list[tuple[str, Json]]] = defaultdict(list)
         self._changed = threading.Condition()
@@ -75,12 +77,16 @@ class ScriptedApi:
         """Tell whether there is such a kind."""
         return kind in self.objects
 
+    def close(self) -> None:
+        """Close nothing."""
+
     def as_api(self) -> KubernetesApi:
         """Return this in the place of the real one."""
         return cast("KubernetesApi", self)  # a stand-in: it has the methods that a watch calls
 
     def _answer(self, kind: Kind) -> None:
-        if self.is_away.is_set():
+        self.num_asked[kind.name] += 1
+        if self.is_away.is_set() or kind.name in self.away:
             raise UnreachableError("the Kubernetes API does not answer")
         if kind.name in self.refused:
             raise self.refused[kind.name]

@@ -5,12 +5,14 @@ from collections.abc import Iterator
 
 import pytest
 
-from runtime.kubernetes_api import ForbiddenError, KubernetesError
+from runtime.kubernetes_api import ForbiddenError, KubernetesError, UnreachableError
 from runtime.observe.kubernetes.watch import RunWatch, open_watch
 from runtime.states import RunState
 from tests.runtime.observe_kubernetes.manifests import event, job, pod, record
 from tests.runtime.observe_kubernetes.scripted_api import ScriptedApi
 from tests.waiting import wait_for
+
+BROKEN = UnreachableError("conversion webhook failed", status=500, reason="InternalError")
 
 
 @pytest.fixture
@@ -118,6 +120,70 @@ def test_what_is_not_needed_may_be_missing(api: ScriptedApi, kind: str):
         wait_for(lambda: watch.is_current)
 
         assert phase(watch) == "Running"
+
+
+@pytest.mark.parametrize(
+    "refusal",
+    [
+        ForbiddenError("no", status=403, reason="Forbidden"),
+        KubernetesError("gone", status=404, reason="NotFound"),
+    ],
+)
+def test_what_is_refused_after_an_outage_is_not_waited_for(
+    api: ScriptedApi, refusal: KubernetesError
+):
+    api.put("Workload")
+    with open_watch(api.as_api()) as watch:
+        wait_for(lambda: watch.is_current)
+        watch.changes(1.0)
+        api.away.add("Workload")
+        wait_for(lambda: watch.unreachable_since is not None)
+
+        api.refused["Workload"] = refusal
+        api.away.clear()
+
+        wait_for(lambda: watch.is_current)
+        assert watch.unreachable_since is None
+        assert watch.unread == ""
+        gather(watch, "run-one")  # nobody judged it meanwhile
+
+
+@pytest.mark.parametrize("kind", ["JobSet", "Workload"])
+def test_a_queue_that_fails_holds_up_nothing_where_no_run_is_queued_by_it(
+    api: ScriptedApi, kind: str
+):
+    api.put(kind)
+    api.refused[kind] = BROKEN
+
+    with open_watch(api.as_api(), has_queue=False) as watch:
+        wait_for(lambda: watch.is_current)
+        wait_for(lambda: api.num_asked[kind] > 2)
+
+        assert watch.is_current
+        assert watch.unreachable_since is None
+        del api.refused[kind]
+        wait_for(lambda: api.num_lists[kind] == 1)
+
+
+@pytest.mark.parametrize("kind", ["Event", "JobSet", "Workload"])
+@pytest.mark.parametrize("status", [429, 500])
+def test_a_kind_that_fails_is_named(api: ScriptedApi, kind: str, status: int):
+    api.put(kind)
+    error = UnreachableError if status == 500 else KubernetesError
+    api.refused[kind] = error(f"list {kind}: broken", status=status)
+
+    with open_watch(api.as_api()) as watch:
+        wait_for(lambda: watch.unread)
+
+        assert watch.unread == f"list {kind}: broken"
+        assert watch.unreachable_since is not None
+        assert not watch.is_current
+        api.is_away.set()
+        wait_for(lambda: not watch.unread)  # now it is the API itself
+        api.refused.clear()
+        api.is_away.clear()
+        wait_for(lambda: watch.is_current)
+        assert watch.unread == ""
 
 
 def test_events_reach_the_run(api: ScriptedApi, watch: RunWatch):

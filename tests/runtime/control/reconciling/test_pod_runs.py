@@ -38,6 +38,7 @@ class LookingWatch:
 
     is_current = True
     unreachable_since = None
+    unread = ""
 
     def __init__(self, api: KubernetesApi) -> None:
         self.api = api
@@ -186,6 +187,9 @@ def test_a_cluster_that_does_not_answer_is_not_asked_for_its_room(
     assert sight.room().trouble == "cluster east is being looked at"
     monkeypatch.setattr(LookingWatch, "unreachable_since", time.time() - 60)
     assert sight.room().trouble == "cluster east does not answer"
+    monkeypatch.setattr(LookingWatch, "unread", "list workloads: webhook failed")
+    said = "not everything on east can be read: list workloads: webhook failed"
+    assert sight.room().trouble == said
     assert len(fake.requests) == num_asked
 
 
