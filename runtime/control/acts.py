@@ -235,6 +235,8 @@ class Acts:
             events.add_event(tx, changed, CAPTURE, message=words)
             if capture is Capture.RUNNING:
                 subject.memory.capture_since = read_clock(tx)
+        if capture is not Capture.RUNNING:
+            self.capturer.forget(subject.at.run)
         return True
 
     def _queue_again(self, step: Requeue | NewAttempt, subject: Subject) -> bool:

@@ -43,6 +43,10 @@ class Capturer(Protocol):
         """Begin to capture a run, or say how far it is; goes on with what another server began."""
         ...
 
+    def forget(self, run: StoredRun) -> None:
+        """Stop the capture of a run, which is over by now: nobody asks for it any more."""
+        ...
+
 
 class NoCapture:
     """Leaves what runs wrote where it is: their run directories outlive their teardown."""
@@ -50,3 +54,6 @@ class NoCapture:
     def capture(self, run: StoredRun) -> CaptureReport:
         """Say that there is nothing to do."""
         return CaptureReport(state=CaptureState.DONE)
+
+    def forget(self, run: StoredRun) -> None:
+        """Do nothing."""

@@ -8,7 +8,7 @@ import logging
 import threading
 import time
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from uuid import uuid4
 
@@ -37,6 +37,16 @@ _Key = tuple[str, int]
 _LOG = logging.getLogger(__name__)
 
 
+@dataclass(kw_only=True, slots=True)
+class _Going:
+    """A run's capture in this server; its time begins with its first turn."""
+
+    moved_at: float
+    had_turn: bool = False
+    stop: threading.Event = field(default_factory=threading.Event)
+    begun: Future[CaptureReport] | None = None
+
+
 class StoreCapturer:
     """Captures runs into the store of its sources; safe to use from several threads."""
 
@@ -55,46 +65,56 @@ class StoreCapturer:
         _check(sources.artifacts)
         self._sources = sources
         self._artifacts: ArtifactStore = sources.artifacts
-        self._stop = threading.Event()
-        self._options = CaptureOptions(limit_s=limit_s, checkpoints=checkpoints, stop=self._stop)
+        self._options = CaptureOptions(limit_s=limit_s, checkpoints=checkpoints)
         self._pool = ThreadPoolExecutor(NUM_AT_ONCE, thread_name_prefix="capture")
-        self._begun: dict[_Key, Future[CaptureReport]] = {}
-        self._moved_at: dict[_Key, float] = {}
-        self._had_turn: set[_Key] = set()
+        self._going: dict[_Key, _Going] = {}
         self._any_moved_at = 0.0
+        self._is_closed = False
         self._lock = threading.Lock()
 
     def capture(self, run: StoredRun) -> CaptureReport:
         """Begin to capture a run, or say how far it is."""
-        key = (run.run_id, run.attempt)
         with self._lock:
-            begun = self._begun.get(key)
-            said = _said(begun)
-            is_at_it = begun is not None and not begun.done()
+            new = _Going(moved_at=time.monotonic())
+            going = self._going.setdefault((run.run_id, run.attempt), new)
+            said = _said(going.begun)
             if said.state is not CaptureState.RUNNING:
                 return said
-            if not is_at_it and not self._stop.is_set():
+            is_at_it = going.begun is not None and not going.begun.done()
+            if not is_at_it and not self._is_closed:
+                going.begun = self._pool.submit(self._capture, run, going)
                 self._forget_old()
-                self._begun[key] = self._pool.submit(self._capture, run)
-            return replace(said, idle_s=self._idle_s(key))
+            return replace(said, idle_s=self._idle_s(going))
+
+    def forget(self, run: StoredRun) -> None:
+        """Stop the capture of a run that is not asked for any more; others take its turn."""
+        with self._lock:
+            going = self._going.pop((run.run_id, run.attempt), None)
+            self._any_moved_at = time.monotonic()
+            if going is not None:
+                going.stop.set()
+                if going.begun is not None:
+                    going.begun.cancel()
 
     def close(self) -> None:
         """Interrupt what is captured now and wait for it to let go."""
-        self._stop.set()
+        with self._lock:
+            self._is_closed = True
+            for going in self._going.values():
+                going.stop.set()
         self._pool.shutdown(cancel_futures=True)
 
-    def _capture(self, run: StoredRun) -> CaptureReport:
-        key = (run.run_id, run.attempt)
+    def _capture(self, run: StoredRun, going: _Going) -> CaptureReport:
         with self._lock:
-            if key not in self._had_turn:
-                self._had_turn.add(key)
-                self._moved_at[key] = time.monotonic()
+            if not going.had_turn:
+                going.had_turn = True
+                going.moved_at = time.monotonic()
         try:
             source = self._sources.live(run)
             if source is None:
                 # its cluster is not known to this server now, and may be at the next look
                 return _GOING
-            options = replace(self._options, moved=partial(self._move, key))
+            options = replace(self._options, stop=going.stop, moved=partial(self._move, going))
             result = capture_run(run, source, self._artifacts, options)
             if result.capture is Capture.INCOMPLETE:
                 result = self._with_pod_logs(run, options, result)
@@ -107,18 +127,17 @@ class StoreCapturer:
         _LOG.info("capture of %s: %s %s", *said, extra={"run": run.run_id})
         return _report(result)
 
-    def _idle_s(self, key: _Key) -> float:
+    def _idle_s(self, going: _Going) -> float:
         """Return how long nothing more of a run was kept, since it had its first turn.
 
         A run that waits for its turn is idle for no longer than the captures that it waits for.
         """
-        now = time.monotonic()
-        since = self._moved_at.setdefault(key, now)
-        return now - (since if key in self._had_turn else max(since, self._any_moved_at))
+        since = going.moved_at
+        return time.monotonic() - (since if going.had_turn else max(since, self._any_moved_at))
 
-    def _move(self, key: _Key) -> None:
+    def _move(self, going: _Going) -> None:
         with self._lock:
-            self._moved_at[key] = self._any_moved_at = time.monotonic()
+            going.moved_at = self._any_moved_at = time.monotonic()
 
     def _with_pod_logs(
         self, run: StoredRun, options: CaptureOptions, before: CaptureResult
@@ -138,11 +157,10 @@ class StoreCapturer:
         return manifest is not None and any(path.startswith(folder) for path in manifest.files)
 
     def _forget_old(self) -> None:
-        ended = [key for key, begun in self._begun.items() if begun.done()]
+        """Forget captures that ended here and that another server was asked for at last."""
+        ended = [key for key, one in self._going.items() if one.begun and one.begun.done()]
         for key in ended[: max(0, len(ended) - _NUM_KEPT)]:
-            del self._begun[key]
-            self._moved_at.pop(key, None)
-            self._had_turn.discard(key)
+            del self._going[key]
 
 
 def _check(store: ArtifactStore) -> None:

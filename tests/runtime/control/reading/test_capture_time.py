@@ -12,7 +12,7 @@ from runtime.control import capture, run_captures
 from runtime.control.artifact_store import DirectoryStore
 from runtime.control.capture import CaptureOptions, capture_run
 from runtime.control.run_captures import StoreCapturer
-from runtime.control.run_source import Entry, FolderSource, RunSource
+from runtime.control.run_source import Entry, FolderSource, RunSource, SourceUnavailableError
 from runtime.control.run_sources import RunSources
 from runtime.control.values import StoredRun
 from runtime.states import Capture, RunState
@@ -136,6 +136,36 @@ def test_a_capture_says_for_how_long_nothing_was_kept_and_who_waits_is_no_idler(
         assert idle(second) == 100.0
     finally:
         source.turns.release(1000)
+        other.turns.release(1000)
+        capturer.close()
+
+
+class AwaySource(FolderSource):
+    """A run directory that cannot be read."""
+
+    def entries(self, folder: str) -> list[Entry]:
+        """Fail."""
+        raise SourceUnavailableError("the file server is away")
+
+
+def test_a_capture_that_was_given_up_leaves_its_turn_to_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(run_captures, "NUM_AT_ONCE", 1)
+    other = HeldSource(write_run(tmp_path).path)
+    first = stored_run(tmp_path, RunState.COMPLETED)
+    second, third = replace(first, run_id="run-2"), replace(first, run_id="run-3")
+    away = AwaySource(tmp_path)
+    given = {first.run_id: away, second.run_id: away, third.run_id: other}
+    capturer = StoreCapturer(GivenSources(tmp_path, given))
+
+    try:
+        for run in (first, second, third):
+            capturer.capture(run)
+        capturer.forget(second)
+        capturer.forget(first)
+        wait_for(lambda: other.is_asked)
+    finally:
         other.turns.release(1000)
         capturer.close()
 

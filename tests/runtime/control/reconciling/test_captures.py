@@ -1,7 +1,7 @@
 """The capture comes before the teardown, for a bounded time."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import pytest
@@ -29,10 +29,15 @@ class SlowCapture:
     """Captures until it is told how that ended."""
 
     report: CaptureReport
+    forgotten: list[str] = field(default_factory=list)
 
     def capture(self, run: StoredRun) -> CaptureReport:
         """Say how far it is."""
         return self.report
+
+    def forget(self, run: StoredRun) -> None:
+        """Note which run is not asked for any more."""
+        self.forgotten.append(run.run_id)
 
 
 @pytest.fixture
@@ -86,14 +91,16 @@ def test_a_capture_that_fails_for_good_does_not_hold_the_teardown(
     assert words(captured) == ["running", "incomplete: the disk is full"]
 
 
-def test_a_capture_that_is_late_is_given_up(
-    captured: Site, monkeypatch: pytest.MonkeyPatch
+def test_a_capture_that_is_late_is_given_up_and_goes_on_no_longer(
+    captured: Site, capture: SlowCapture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    assert capture.forgotten == []
     monkeypatch.setattr("runtime.control.last_steps.CAPTURE_LIMIT_S", 0.2)
 
     run = captured.until_settled("run-1")
 
     assert (run.capture, run.teardown) == (Capture.INCOMPLETE, Teardown.DONE)
+    assert capture.forgotten == ["run-1"]
     assert words(captured)[-1].startswith("incomplete: 3 of 9 files; nothing more was kept for")
 
 
