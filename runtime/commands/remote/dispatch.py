@@ -1,11 +1,13 @@
 """`paddock train FILE` and `paddock train resume`: a run is made by the server.
 
-The file goes as it stands and is judged there; here are read what only this machine has: the file,
-the values of secrets, the key of an earlier try that got no answer.
+The file goes as it stands and is judged there; here are read what only this machine has: the file
+and the files of secrets beside it, their values, the key of an earlier try that got no answer.
 """
 
 import difflib
 import os
+import re
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -14,7 +16,9 @@ import typer
 from runtime.client.printable import printable
 from runtime.commands.admin.wallets import read_usd
 from runtime.commands.remote.connection import RunIdArgument, ServerOption, connected
+from runtime.commands.remote.run_file import read_run_file
 from runtime.commands.session import Output, OutputOption, print_json, say
+from runtime.config import DispatchFlags
 from runtime.config.toml_text import UnreadableError, decode, read_file
 from runtime.credentials import environment_problems
 from runtime.errors import ConfigError, Problem, RefusedError, SettingsError
@@ -36,8 +40,19 @@ ImageTagOption = Annotated[str | None, typer.Option(help="prime-rl image build, 
 GpuTypeOption = Annotated[
     str | None, typer.Option(help="GPU type, e.g. H200_141GB; default: the cheapest that is free")
 ]
+VolumeOption = Annotated[
+    str | None,
+    typer.Option(help="volume for checkpoints and models; made where there is none of that name"),
+]
+VolumeSizeOption = Annotated[
+    str | None,
+    typer.Option(help="size of a volume that is made, e.g. 500Gi; default: the server's"),
+]
 YesOption = Annotated[bool, typer.Option("--yes", "-y", hidden=True)]
 """Scripts for `prime` have it, which asks before it dispatches; nothing is asked here."""
+
+_REFERENCE = re.compile(r"\$\{[A-Za-z_][A-Za-z0-9_]*\}")
+"""What `prime` expands in a file of secrets; here a value is what stands there."""
 
 
 def train(
@@ -46,9 +61,8 @@ def train(
     env_files: EnvFileOption = None,
     image_tag: ImageTagOption = None,
     gpu_type: GpuTypeOption = None,
-    volume: Annotated[
-        str | None, typer.Option(help="volume for checkpoints and models: paddock volumes list")
-    ] = None,
+    volume: VolumeOption = None,
+    volume_size: VolumeSizeOption = None,
     environments: Annotated[
         list[str] | None,
         typer.Option("--environment", help="package that the run installs at start"),
@@ -66,17 +80,19 @@ def train(
     _yes: YesOption = False,
 ) -> None:
     """Dispatch a run. The same command after a lost answer makes no second one."""
-    text = _read_config(config)
-    env = read_secrets(env_vars or [], env_files or [])
+    flags = DispatchFlags(volume=volume, volume_size=volume_size)
+    file = read_run_file(config, _read_config(config), flags)
+    env = read_secrets(env_vars or [], env_files or [], file.secrets())
     ceiling = _read_ceiling(max_spend)
     if problems := environment_problems(environments or ()):
         raise RefusedError(problems)
     with connected(server) as api:
         from runtime.client.dispatches import Dispatch, dispatch
         from runtime.client.kept_dispatches import attempted
+        from runtime.commands.remote.named_volume import provide_volume
 
         wanted = Dispatch(
-            config_text=text,
+            config_text=file.text,
             source=str(config),
             image_tag=image_tag,
             gpu_type=gpu_type,
@@ -86,6 +102,8 @@ def train(
             max_spend_microusd=ceiling,
             env=env,
         )
+        if file.keys.volume is not None and resume_from is None:
+            provide_volume(api, file)
         with attempted(wanted.digest(api.server.url), os.environ) as attempt:
             if attempt.is_again:
                 say("An earlier dispatch of this got no answer: asking for its run, not a second")
@@ -116,15 +134,21 @@ def resume(
         _print_dispatched(made, api.server.url, output, done="Resumed hosted run")
 
 
-def read_secrets(flags: list[str], files: list[Path]) -> dict[str, str]:
-    """Return the values of files and flags, the later ones winning.
+def read_secrets(
+    flags: list[str], files: list[Path], named: Mapping[str, str] | None = None
+) -> dict[str, str]:
+    """Return the values that the run's file names, of files and of flags, the later ones winning.
 
     A value in a flag draws a warning. Raises SettingsError, which names keys only.
     """
-    values: dict[str, str] = {}
+    values = dict(named or {})
     for path in files:
         values |= read_env_file(path)
-    values |= read_env_flags(flags, os.environ)
+    given = read_env_flags(flags, os.environ)
+    for name, value in values.items():
+        if name not in given and _REFERENCE.search(value):
+            say(f"warning: {name} holds a ${{NAME}}, which is taken as it stands: pass -e {name}")
+    values |= given
     if problems := secret_problems(values):
         raise SettingsError(problems, source="secrets")
     for name in [flag.partition("=")[0] for flag in flags if "=" in flag]:

@@ -3,6 +3,7 @@
 import pytest
 
 from runtime.config import DispatchFlags, DispatchKeys, load_config
+from runtime.config.dispatch import EnvFile
 from tests.runtime.config.examples import MINIMAL, paths_of, refusal, said_about
 
 WANDB = frozenset({"WANDB_API_KEY"})
@@ -36,17 +37,35 @@ def test_a_dispatch_key_that_is_no_text_is_refused(value: str):
 
 
 def test_keys_of_the_sending_client_are_taken_out():
-    text = f'env_file = "a.env"\nenv_files = ["b.env"]\nsource_ref = "x"\ntype = "rl"\n{MINIMAL}'
+    text = f'env_files = ["b.env", "c.env"]\nenv_file = "a.env"\ntype = "rl"\n{MINIMAL}'
 
-    assert load_config(text).dispatch.env_files == ("a.env", "b.env")
+    assert load_config(text).dispatch.env_files == (
+        EnvFile(loc=("env_file",), path="a.env"),
+        EnvFile(loc=("env_files", 0), path="b.env"),
+        EnvFile(loc=("env_files", 1), path="c.env"),
+    )
+
+
+@pytest.mark.parametrize("value", ['"my-branch"', '""', "1"])
+def test_another_source_than_that_of_an_image_is_refused(value: str):
+    error = refusal(f"source_ref = {value}\nmax_stps = 1\n{MINIMAL}")
+
+    assert error is not None
+    assert [problem.path for problem in error.problems] == ["source_ref", "max_stps"]
+    assert str(error.problems[0]) == (
+        "source_ref: not served here (choose a build of prime-rl with image_tag)"
+    )
 
 
 @pytest.mark.parametrize(
     ("key", "message"),
     [
-        ("env_file", "not read from the file: pass --env-file"),
-        ("env_files", "not read from the file: pass --env-file"),
-        ("volume_size", "has no effect on the local target, where a volume is a folder"),
+        ("env_file", "read by `paddock train`, where it dispatches; else pass --env-file"),
+        ("env_files", "read by `paddock train`, where it dispatches; else pass --env-file"),
+        (
+            "volume_size",
+            "the size of a volume that `paddock train` makes; one that is there keeps its own",
+        ),
     ],
 )
 def test_a_dispatch_key_without_effect_is_noticed(key: str, message: str):
