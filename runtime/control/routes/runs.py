@@ -19,7 +19,7 @@ from runtime.states import RunState
 router = APIRouter(prefix="/rft/runs", tags=["runs"])
 
 _PAUSED_S = 25.0
-"""How long a stop waits for a paused run, of which nothing runs: it takes a pass or two."""
+"""How long a stop of a paused run, of which nothing runs, may take; `prime` waits for 30 s."""
 
 _POLL_S = 0.2
 
@@ -49,11 +49,14 @@ async def stop(run: RunDep, caller: CallerDep, services: ServicesDep) -> RunAnsw
     A paused one is shown once it is STOPPED: `prime` takes PAUSED for an end of the run's own.
     """
     user, run_id = caller.user, run.run_id
+    deadline = time.monotonic() + _PAUSED_S  # of the whole answer: the intent may take a while
     stopped = await run_in_threadpool(services.intents.stop, user, run_id)
-    deadline = time.monotonic() + _PAUSED_S
     while stopped.state is RunState.PAUSED and time.monotonic() < deadline:
         await asyncio.sleep(_POLL_S)  # holds no thread of the others' requests
-        stopped = await run_in_threadpool(services.runs.find, user, run_id) or stopped
+        found = await run_in_threadpool(services.runs.find, user, run_id)
+        if found is None:
+            break  # somebody had it deleted, and that is done
+        stopped = found
     return await run_in_threadpool(_answer, stopped, services)
 
 
