@@ -1,6 +1,7 @@
 """`paddock serve` on a fresh home: the real client dispatches, the run ends and is torn down."""
 
 import json
+import subprocess
 import time
 from collections.abc import Iterator
 from dataclasses import replace
@@ -14,6 +15,7 @@ from tests.engine.sites import ROOT, Site, make_site
 from tests.runtime.control.operating.operations import files_with
 from tests.runtime.control.operating.served import (
     RUN_S,
+    START_S,
     Served,
     dispatch,
     read_run,
@@ -22,7 +24,7 @@ from tests.runtime.control.operating.served import (
 )
 from tests.runtime.control.prime.client import Prime, prime_program
 from tests.runtime.control.reading.run_files import write_checkpoint
-from tests.waiting import wait_for
+from tests.waiting import killed_after, wait_for
 
 pytestmark = pytest.mark.control
 
@@ -184,28 +186,52 @@ def test_a_second_server_on_sqlite_is_refused(site: Site) -> None:
     assert "SQLite takes one" in second.err
 
 
-def test_a_volume_is_made_used_expanded_and_deleted(site: Site, program: Path) -> None:
+def test_the_volume_that_a_dispatch_names_is_made_used_expanded_and_deleted(
+    site: Site, program: Path
+) -> None:
     def status(name: str) -> str:
         found = json.loads(prime("volumes", "list", "-o", "json").out)
         return next((one["status"] for one in found if one["name"] == name), "gone")
 
+    toml = example(site, "quick")
     with serving(site) as served:
         prime = served.client("eve", program=program)
-        made = prime("volumes", "create", "shelf", "--size", "1Ti")
-        assert made.code == 0, made.out + made.err
-        wait_for(lambda: status("shelf") == "RUNNING", timeout_s=RUN_S)
-        run_id = dispatch(prime, example(site, "quick"), "--volume", "shelf")
+        made = ended(prime.start("train", str(toml), "-y", "--volume", "shelf"))
         busy = prime("volumes", "delete", "shelf", "-y")
-        wait_for(lambda: state_of(prime, run_id) == "COMPLETED", timeout_s=RUN_S)
-        [folder] = (site.home / "volumes").iterdir()
-        assert (folder / "runs" / run_id / "record.json").exists()
-        assert prime("volumes", "expand", "shelf", "--size", "2Ti").code == 0
+        words = ("train", str(toml), "--volume", "rack", "--volume-size", "1Ti", "-o", "json")
+        key = {"PADDOCK_SERVER": served.url, "PADDOCK_API_KEY": prime.token}
+        own = site.paddock(*words, expect=0, **key)
+        run_ids = {
+            "shelf": made.partition("hosted run ")[2].split()[0],
+            "rack": json.loads(own.out)["run"]["runId"],
+        }
+        for run_id in run_ids.values():
+            wait_for(lambda run_id=run_id: state_of(prime, run_id) == "COMPLETED", timeout_s=RUN_S)
+        folders = [*(site.home / "volumes").iterdir()]
+        assert prime("volumes", "expand", "shelf", "--size", "6Ti").code == 0
         wait_for(lambda: status("shelf") == "RUNNING", timeout_s=RUN_S)
-        wait_for(lambda: run_id not in site.pulumi("stack", "ls").out, timeout_s=RUN_S)
-        wait_for(lambda: prime("volumes", "delete", "shelf", "-y").code == 0, timeout_s=RUN_S)
-        wait_for(lambda: status("shelf") == "gone", timeout_s=RUN_S)
+        for name, run_id in run_ids.items():
+            record = Path("runs") / run_id / "record.json"
+            assert [folder for folder in folders if (folder / record).exists()]
+            wait_for(lambda one=run_id: one not in site.pulumi("stack", "ls").out, timeout_s=RUN_S)
+            deleting = ("volumes", "delete", name, "-y")
+            wait_for(lambda words=deleting: prime(*words).code == 0, timeout_s=RUN_S)
+        for name in run_ids:
+            wait_for(lambda name=name: status(name) == "gone", timeout_s=RUN_S)
 
+    assert "Volume 'shelf' doesn't exist, creating it (5Ti)..." in made
+    assert "Volume rack does not exist: making it" in own.err
+    assert "Volume rack is PENDING" in own.err
     assert busy.code == 1
-    assert f"is used by {run_id}" in busy.out
-    assert not folder.exists()
+    assert f"is used by {run_ids['shelf']}" in busy.out
+    assert len(folders) == 2
+    assert not any(folder.exists() for folder in folders)
     site.assert_nothing_left()
+
+
+def ended(process: subprocess.Popen[str]) -> str:
+    """Return what a command that waits for a volume printed, once it has ended well."""
+    with killed_after(process, RUN_S + START_S):
+        out, _ = process.communicate()
+    assert process.returncode == 0, out
+    return out
