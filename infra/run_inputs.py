@@ -11,11 +11,19 @@ from typing import Any
 import pulumi
 
 from infra.settings import StackSettings, read_profile, read_volume
-from runtime import admission
+from runtime import admission, naming, run_rules
 from runtime.artifacts import runs_folder
-from runtime.cluster import ClusterProfile
-from runtime.config import DispatchFlags, LoadedConfig, RLConfig, load_config, read_config_file
-from runtime.errors import RefusedError
+from runtime.cluster import ClusterProfile, KubernetesConnection
+from runtime.config import (
+    DispatchFlags,
+    LoadedConfig,
+    RLConfig,
+    load_config,
+    load_stored_config,
+    read_config_bytes,
+)
+from runtime.credentials import environment_problems
+from runtime.errors import ConfigError, RefusedError, SettingsError
 from runtime.launch.notices import target_notices, volume_notices
 from runtime.observe.snapshot import take_snapshot, with_live_gpus
 from runtime.plan import RunPlan, build_plan
@@ -68,17 +76,64 @@ def read_request(settings: StackSettings, body: RunSettings) -> RunRequest:
 
 
 def read_config(request: RunRequest) -> LoadedConfig:
-    """Return the run's config; raises ConfigError with every problem of the file."""
-    body = request.body
-    options: dict[str, Any] = {  # Any: keyword arguments of load_config
-        "flags": DispatchFlags(image_tag=body.image_tag, gpu_type=body.gpu_type),
-        "secret_names": request.settings.env_names,
-        "allow_unknown_fields": request.profile.allow_unknown_fields,
-    }
-    if body.config_text is not None:
-        return load_config(body.config_text, **options)
-    assert body.config is not None, "the settings model demands one of the two"
-    return read_config_file(request.settings.root / body.config, **options)
+    """Return the run's config; raises ConfigError with every problem of the file.
+
+    What nobody may bring in is judged at a run's first `up`, with its package specs, for which
+    SettingsError is raised. A control plane has done so at dispatch.
+    """
+    if request.body.control_plane is not None:
+        return _load(request, is_stored=True)
+    try:
+        loaded = _load(request)
+        _check_environments(request)
+    except (ConfigError, SettingsError):
+        if not _has_begun(request):
+            raise
+        return _load(request, is_stored=True)
+    return loaded
+
+
+def _load(request: RunRequest, *, is_stored: bool = False) -> LoadedConfig:
+    body, source = request.body, "rl.toml"
+    text: str | bytes | None = body.config_text
+    if text is None:
+        assert body.config is not None, "the settings model demands one of the two"
+        source = str(request.settings.root / body.config)
+        text = read_config_bytes(source)
+    load = load_stored_config if is_stored else load_config
+    return load(
+        text,
+        source=source,
+        flags=DispatchFlags(image_tag=body.image_tag, gpu_type=body.gpu_type),
+        secret_names=request.settings.env_names,
+        allow_unknown_fields=request.profile.allow_unknown_fields,
+    )
+
+
+def _check_environments(request: RunRequest) -> None:
+    problems = environment_problems(request.body.environments)
+    if problems:
+        loc = f"{naming.PROJECT}:environments"
+        raise SettingsError(
+            [replace(problem, loc=(loc, *problem.loc[1:])) for problem in problems],
+            source=f"stack {request.settings.stack}",
+        )
+
+
+def _has_begun(request: RunRequest) -> bool:
+    """Tell whether the run has had an attempt with this config, perhaps of an earlier release."""
+    run_id, connection = request.settings.stack, request.profile.connection
+    inputs: dict[str, Any] = {"runId": run_id, "target": request.profile.target}  # Any: as RunSpec
+    if isinstance(connection, KubernetesConnection):
+        inputs |= {"context": connection.context, "namespace": connection.namespace}
+    else:
+        inputs["runPath"] = _run_path(run_id, request.profile, request.volume)
+    try:
+        digest = _load(request, is_stored=True).digest
+    except ConfigError:
+        return False
+    record = run_rules.current_record(inputs)
+    return record is not None and record.config_digest == digest
 
 
 def plan_run(request: RunRequest, loaded: LoadedConfig) -> RunPlan:
@@ -118,7 +173,7 @@ def admit(request: RunRequest, loaded: LoadedConfig, plan: RunPlan) -> RunInputs
         toml=loaded.text,
         config_keys=key_digests(loaded.text),
         profile=profile,
-        run_path=_run_path(plan, profile, volume),
+        run_path=_run_path(plan.run_id, profile, volume),
         volume=volume,
         environments=request.body.environments,
         control_plane=request.body.control_plane,
@@ -129,11 +184,11 @@ def admit(request: RunRequest, loaded: LoadedConfig, plan: RunPlan) -> RunInputs
     )
 
 
-def _run_path(plan: RunPlan, profile: ClusterProfile, volume: str | None) -> str:
+def _run_path(run_id: str, profile: ClusterProfile, volume: str | None) -> str:
     """Return the run directory: a path of this machine (local), or within the claim."""
     if volume is None or profile.target != "local":
-        return str(Path(profile.runs_path) / plan.run_id)
-    return str(runs_folder(Path(volume)) / plan.run_id)
+        return str(Path(profile.runs_path) / run_id)
+    return str(runs_folder(Path(volume)) / run_id)
 
 
 def key_digests(toml: str) -> dict[str, str]:

@@ -83,6 +83,11 @@ def refusal(before: Inputs, after: Inputs) -> str | None:
         return str(error)
 
 
+def current_record(inputs: Inputs) -> RunRecord | None:
+    """Return the run's record; works from where the run is placed alone."""
+    return _rules(inputs).current_record(inputs)
+
+
 def place_attempt(inputs: Inputs) -> dict[str, str]:
     """Open the attempt's record and claim its place; return outputs of the resource."""
     return _rules(inputs).place_attempt(inputs)

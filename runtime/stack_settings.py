@@ -11,7 +11,6 @@ from functools import cache
 from typing import Annotated, Any, Literal
 
 from pydantic import (
-    AfterValidator,
     Discriminator,
     Field,
     Tag,
@@ -28,7 +27,6 @@ from runtime.cluster_settings import (
     SettingsModel,
     read_json,
 )
-from runtime.credentials import check_environment
 from runtime.errors import Problem, SettingsError
 from runtime.resume_from import parse_resume_from
 
@@ -79,7 +77,7 @@ class RunSettings(SettingsModel):
     """Path of a 0600 file of KEY=VALUE lines, outside the project; added to the secret `env`."""
     null_harness: Literal["in-process", "subprocess"] = "in-process"
     """Local target: run the `null` harness inside the env server, or as its own process."""
-    environments: tuple[Annotated[str, AfterValidator(check_environment)], ...] = ()
+    environments: tuple[str, ...] = ()
     """(kubernetes) Packages to install before the start, as a JSON list of requirement specs; a
     credential in one is a reference to a secret, ${GIT_TOKEN}."""
 

@@ -1,4 +1,7 @@
-"""Read a run's TOML: a resolved config with notices, or one error with every problem."""
+"""Read a run's TOML: a resolved config with notices, or one error with every problem.
+
+`load_config` and `read_config_file` read what enters; `load_stored_config` what was accepted.
+"""
 
 import hashlib
 from dataclasses import dataclass, replace
@@ -28,6 +31,17 @@ class LoadedConfig:
     notices: tuple[Notice, ...] = ()
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Reading:
+    """How a text is read; one that `is_stored` was accepted before."""
+
+    source: str
+    flags: DispatchFlags
+    secret_names: frozenset[str]
+    allow_unknown_fields: bool
+    is_stored: bool = False
+
+
 def load_config(
     text: str | bytes,
     *,
@@ -37,6 +51,39 @@ def load_config(
     allow_unknown_fields: bool = False,
 ) -> LoadedConfig:
     """Return the config that a text holds. Raises ConfigError with every problem found in it."""
+    reading = _Reading(
+        source=source,
+        flags=flags,
+        secret_names=secret_names,
+        allow_unknown_fields=allow_unknown_fields,
+    )
+    return _load(text, reading)
+
+
+def load_stored_config(
+    text: str | bytes,
+    *,
+    source: str = "rl.toml",
+    flags: DispatchFlags = DispatchFlags(),  # noqa: B008 - frozen
+    secret_names: frozenset[str] = frozenset(),
+    allow_unknown_fields: bool = False,
+) -> LoadedConfig:
+    """Return the config of a run that exists, perhaps of an earlier release; as `load_config`.
+
+    What nobody may bring in (`rules.credentials`) passes, since its config cannot be changed.
+    """
+    reading = _Reading(
+        source=source,
+        flags=flags,
+        secret_names=secret_names,
+        allow_unknown_fields=allow_unknown_fields,
+        is_stored=True,
+    )
+    return _load(text, reading)
+
+
+def _load(text: str | bytes, reading: _Reading) -> LoadedConfig:
+    source, flags = reading.source, reading.flags
     try:
         read = decode(text)
         table = parse(read)
@@ -48,13 +95,13 @@ def load_config(
     origins = Origins()
     notices, conflicts = apply_spellings(table, origins)
     problems += conflicts + copy_shared(table, origins)
-    outcome = validate(table, origins, allow_unknown_fields=allow_unknown_fields)
+    outcome = validate(table, origins, allow_unknown_fields=reading.allow_unknown_fields)
     problems += outcome.problems.values()
     config = outcome.config
     if config is not None:
         problems += [
             replace(problem, loc=origins.path(problem.loc))
-            for problem in broken_rules(config, outcome.dropped)
+            for problem in broken_rules(config, outcome.dropped, is_stored=reading.is_stored)
         ]
     if problems or config is None:
         problems += outcome.unknown
@@ -64,7 +111,7 @@ def load_config(
         Notice(code="unknown_key", path=problem.path, message="unknown key, passed on unread")
         for problem in outcome.unknown
     ]
-    notices += remarks(config, secret_names=secret_names, infinite=infinite)
+    notices += remarks(config, secret_names=reading.secret_names, infinite=infinite)
     config.run.name = flags.name or config.run.name
     derive(config, digest=digest)
     return LoadedConfig(
@@ -84,17 +131,21 @@ def read_config_file(
     allow_unknown_fields: bool = False,
 ) -> LoadedConfig:
     """Return the config of a file. Raises ConfigError, for a file that cannot be read too."""
-    try:
-        data = read_file(Path(path))
-    except UnreadableError as error:
-        raise ConfigError([error.problem], source=str(path)) from None
     return load_config(
-        data,
+        read_config_bytes(path),
         source=str(path),
         flags=flags,
         secret_names=secret_names,
         allow_unknown_fields=allow_unknown_fields,
     )
+
+
+def read_config_bytes(path: str | Path) -> bytes:
+    """Return what a config's file holds. Raises ConfigError for one that cannot be read."""
+    try:
+        return read_file(Path(path))
+    except UnreadableError as error:
+        raise ConfigError([error.problem], source=str(path)) from None
 
 
 def _bounded(problems: list[Problem], num_unsaid: int) -> list[Problem]:

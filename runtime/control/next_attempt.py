@@ -13,7 +13,7 @@ from sqlalchemy import Connection
 
 from runtime.admission import admission_problems
 from runtime.cluster import ClusterProfile
-from runtime.config import DispatchFlags, load_config
+from runtime.config import DispatchFlags, load_stored_config
 from runtime.control.dispatch_rules import absent_cluster, check_user, limits_of
 from runtime.control.model_lists import ListedClusters
 from runtime.control.places import on_volume
@@ -51,7 +51,7 @@ class NextAttempts:
         profile = profile.model_copy(update={"volumes": None})
         settings = {**stack.settings, **run.settings}
         secret_names = frozenset({*run.secret_names, *request.secrets})
-        loaded = load_config(
+        loaded = load_stored_config(
             run.config_text,
             flags=_flags(run, request, settings),
             secret_names=secret_names,

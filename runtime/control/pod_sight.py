@@ -16,7 +16,7 @@ from typing import Any
 
 from runtime import naming
 from runtime.cluster import ClusterProfile, KubernetesConnection
-from runtime.config import load_config
+from runtime.config import load_stored_config
 from runtime.control.places import FoundRun, Leftover
 from runtime.control.rooms import ClusterRoom, NodeRoom
 from runtime.errors import PaddockError
@@ -238,7 +238,7 @@ def _found(profile: ClusterProfile, record: RunRecord, objects: list[Leftover]) 
 def _plan_json(profile: ClusterProfile, record: RunRecord, toml: str) -> str:
     """Return the plan that the run's own `up` made of its TOML, empty where that cannot be told."""
     with contextlib.suppress(PaddockError):
-        loaded = load_config(toml, allow_unknown_fields=True)
+        loaded = load_stored_config(toml, allow_unknown_fields=True)
         plan = build_plan(loaded, run_id=record.run_id, attempt=record.attempt, profile=profile)
         return plan_to_json(plan)
     return ""

@@ -15,7 +15,7 @@ from pathlib import Path
 from runtime import naming
 from runtime.artifacts import RunDirectory
 from runtime.checkpoints import last_checkpoint_step, step_of
-from runtime.config import DispatchFlags, RLConfig, load_config
+from runtime.config import DispatchFlags, RLConfig, load_stored_config
 from runtime.launch.addresses import local_addresses, num_ports
 from runtime.launch.commands import Site, component_argv, component_environment
 from runtime.launch.components import Component, build_components
@@ -108,7 +108,7 @@ def _bring_first_checkpoint(run: RunDirectory, plan: RunPlan) -> None:
 def _config(run: RunDirectory, plan: RunPlan) -> RLConfig:
     flags = DispatchFlags(image_tag=plan.image_tag, gpu_type=plan.pool.gpu_type)
     # unknown fields were judged at dispatch, by the cluster's setting
-    return load_config(
+    return load_stored_config(
         run.toml.read_text(), source=str(run.toml), flags=flags, allow_unknown_fields=True
     ).config
 

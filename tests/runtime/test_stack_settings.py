@@ -31,16 +31,6 @@ def test_secret_keys_never_reach_the_models() -> None:
     assert "canary" not in repr(parse_settings(values, stack="run-1"))
 
 
-def test_a_requirement_spec_with_a_token_is_refused_without_it() -> None:
-    values = {"kind": "run", "cluster": "c", "config": "a.toml"}
-    values |= {"environments": '["x", "git+https://canary@host/x.git"]'}
-
-    with pytest.raises(SettingsError, match="paddock:environments: it holds a user") as caught:
-        parse_settings(values, stack="run-1")
-
-    assert "canary" not in str(caught.value)
-
-
 @pytest.mark.parametrize(
     ("values", "said"),
     [

@@ -1,4 +1,4 @@
-"""Rules about what prime-rl would do and a shared cluster must not: delete, escape, leak."""
+"""Rules about what prime-rl would do and a shared cluster must not: delete, escape, reach in."""
 
 import ipaddress
 import re
@@ -9,15 +9,7 @@ from urllib.parse import urlsplit
 from runtime.config.rl import RLConfig
 from runtime.config.rules.rule import broken, rule
 from runtime.config.schema_walk import Loc
-from runtime.config.tables import (
-    EnvTable,
-    env_tables,
-    header_tables,
-    key_variables,
-    placed_sources,
-    urls,
-)
-from runtime.credentials import address_credential, is_credential, is_credential_header
+from runtime.config.tables import EnvTable, env_tables, key_variables, placed_sources, urls
 from runtime.errors import Problem
 from runtime.secret_rules import is_reserved
 
@@ -101,24 +93,18 @@ def source_names_are_file_names(config: RLConfig) -> Iterator[Problem]:
 
 @rule("env_vars", "trainer", "orchestrator", "inference")
 def environment_is_the_users(config: RLConfig) -> Iterator[Problem]:
-    """`env_vars` hold settings: no launcher's names, no preloads, no credentials."""
+    """`env_vars` hold settings: no launcher's names, no preloads."""
     for table in env_tables(config):
         yield from _env_problems(table)
 
 
 def _env_problems(table: EnvTable) -> Iterator[Problem]:
-    for name, value in table.values.items():
+    for name in table.values:
         loc = (*table.loc, name)
         if name in PROTECTED_ENV:
             yield broken(loc, f"{name} is set by the launcher", fix="remove it")
         elif is_reserved(name):
             yield broken(loc, f"{name} is reserved by the platform", fix="remove it")
-        elif is_credential(name, value):
-            yield broken(
-                loc,
-                f"{name} is a secret, and the file is stored and shown as written",
-                fix=f"remove it, change the key, and pass it with -e {name}",
-            )
         elif not _NAME.fullmatch(name):
             yield broken(loc, f'"{name[:60]}" is not an environment variable name')
 
@@ -132,26 +118,6 @@ def key_variables_are_the_users(config: RLConfig) -> Iterator[Problem]:
                 loc, f"{name} belongs to the platform and is not sent to an endpoint", fix="use "
                 "a variable that you pass with -e",
             )  # fmt: skip
-        elif not _NAME.fullmatch(name):  # not repeated: it may be the key itself
-            yield broken(
-                loc,
-                "is not an environment variable name; a key written here is stored and shown",
-                fix="if it is a key, change it; pass the new one with -e NAME and write NAME here",
-            )
-
-
-@rule("orchestrator")
-def headers_hold_no_credentials(config: RLConfig) -> Iterator[Problem]:
-    """A key goes to an endpoint from a variable; a header in the file is stored as written."""
-    for table in header_tables(config):
-        for name, value in table.values.items():
-            if is_credential_header(name, value):
-                yield broken(
-                    (*table.loc, name),
-                    f"{name[:60]} holds a credential, and the file is stored and shown as written",
-                    fix="remove it, change the key, pass the new one with -e and name its variable "
-                    f"in {table.secrets_key}",
-                )
 
 
 @rule("trainer", "orchestrator")
@@ -164,16 +130,9 @@ def endpoints_are_not_the_platforms(config: RLConfig) -> Iterator[Problem]:
 def _url_problems(loc: Loc, url: str) -> Iterator[Problem]:
     try:
         host = urlsplit(url if "://" in url else f"//{url}").hostname or ""
-        credential = address_credential(url)
     except ValueError:
         yield broken(loc, "not an address", fix="write scheme://host:port")
         return
-    if credential is not None:
-        yield broken(
-            loc,
-            f"holds {credential}, and the file is stored and shown as written",
-            fix="remove it, change the key, pass it with -e and name its variable in api_key_var",
-        )
     try:
         is_link_local = ipaddress.ip_address(host).is_link_local
     except ValueError:
@@ -203,7 +162,6 @@ RULES = (
     source_names_are_file_names,
     environment_is_the_users,
     key_variables_are_the_users,
-    headers_hold_no_credentials,
     endpoints_are_not_the_platforms,
     no_script_of_slurm_is_run,
 )

@@ -2,6 +2,8 @@
 
 import pytest
 
+from runtime.config import load_stored_config
+from runtime.errors import ConfigError
 from tests.runtime.config.examples import MINIMAL, paths_of, refusal
 
 SOURCE = "orchestrator.train.source[0]"
@@ -186,6 +188,36 @@ def test_no_message_holds_what_may_be_a_secret(extra: str):
     assert error is not None
     assert "canary" not in str(error).replace("unknown_canary_holder", "")
     assert "canary" not in repr(error).replace("unknown_canary_holder", "")
+
+
+@pytest.mark.parametrize(
+    "extra",
+    [
+        "[env_vars]\nHF_TOKEN = 'x'",
+        "[orchestrator.model.client.headers]\nAuthorization = 'Bearer x'",
+        "[orchestrator.model.client]\napi_key_var = 'sk-live-1'",
+        "[orchestrator.model.client]\nbase_url = 'https://user:pw@host/v1'",
+    ],
+)
+def test_what_may_not_be_brought_in_does_not_stop_a_run_that_has_it(extra: str):
+    text = f"{MINIMAL}\n{extra}\n"
+
+    assert refusal(text) is not None
+    assert load_stored_config(text).text == text
+
+
+@pytest.mark.parametrize(
+    "extra",
+    [
+        "[env_vars]\nLD_PRELOAD = 'x'",
+        "[orchestrator.model.client]\napi_key_var = 'PADDOCK_X'",
+        "[orchestrator.model.client]\nbase_url = 'http://169.254.169.254/'",
+        "[orchestrator.heartbeat]\nurl = 'http://user:pw@[::1/'",
+    ],
+)
+def test_what_reaches_into_the_platform_binds_every_run(extra: str):
+    with pytest.raises(ConfigError):
+        load_stored_config(f"{MINIMAL}\n{extra}\n")
 
 
 def test_a_credential_in_a_header_is_told_where_it_belongs():

@@ -1,6 +1,7 @@
 """What tests/data/previous_release recorded, put back on this machine."""
 
 import base64
+import hashlib
 import json
 import os
 import socket
@@ -14,6 +15,8 @@ from contextlib import closing, contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
+
+import yaml
 
 from runtime.local_state import write_json
 from runtime.processes import identify
@@ -77,6 +80,24 @@ def _here(text: str, folder: Path) -> str:
     for name, value in places.items():
         text = text.replace(name, value)
     return text
+
+
+def add_to_config(recorded: Recorded, run_id: str, toml: str) -> None:
+    """Let the TOML that a queued run was dispatched with end in these lines, too."""
+    path = recorded.site.home / "projects" / run_id / "stacks" / f"Pulumi.{run_id}.yaml"
+    settings = yaml.safe_load(path.read_text())
+    before = settings["config"]["paddock:configText"]
+    text = settings["config"]["paddock:configText"] = f"{before}\n{toml}"
+    path.write_text(yaml.safe_dump(settings))
+    old, new = (hashlib.sha256(one.encode()).hexdigest() for one in (before, text))
+    change = (
+        "UPDATE runs SET config_text = ?, config_digest = ?, plan_json = replace(plan_json, ?, ?)"
+        " WHERE run_id = ?"
+    )
+    with closing(sqlite3.connect(recorded.database)) as connection, connection:
+        connection.execute(change, (text, new, old, new, run_id))
+        kept = "UPDATE stack_files SET text = ? WHERE stack = ?"
+        connection.execute(kept, (path.read_text(), run_id))
 
 
 @contextmanager

@@ -13,11 +13,21 @@ from sqlite3 import connect
 import pytest
 
 from runtime.control.store import schema
-from tests.runtime.control.keeping.previous import DATA, Recorded, caller, put_back, supervised
+from tests.runtime.control.keeping.previous import (
+    DATA,
+    Recorded,
+    add_to_config,
+    caller,
+    put_back,
+    supervised,
+)
 from tests.runtime.control.operating.served import RUN_S, serving
 from tests.waiting import wait_for
 
 pytestmark = pytest.mark.control
+
+REFUSED_NOW = '[orchestrator.model.client.headers]\nAuthorization = "Bearer of-then"\n'
+"""What that release let a user bring in."""
 
 
 @pytest.fixture
@@ -43,6 +53,7 @@ def test_what_was_recorded_is_of_no_machine() -> None:
 
 def test_its_runs_are_observed_captured_and_destroyed(recorded: Recorded) -> None:
     site, ids = recorded.site, recorded.ids
+    add_to_config(recorded, ids["queued"], REFUSED_NOW)
     with supervised(recorded, ids["live"]) as heard, serving(site) as served:
         ada = caller(served)
         assert ada.ask("/rft/runs")["total"] == len(ids)

@@ -22,7 +22,7 @@ from runtime.control.store import operations, runs, wallets
 from runtime.control.store.leases import LostLeaseError
 from runtime.control.store.store import Store
 from runtime.control.values import StoredRun, User, Wish, wallet_id_of
-from runtime.errors import RefusedError, RunStateError
+from runtime.errors import ConfigError, RefusedError, RunStateError
 from runtime.plan import plan_from_json, plan_to_json
 from runtime.states import RunState
 from tests.runtime.control.operating.dispatching import Dispatching, config, request
@@ -126,6 +126,17 @@ def test_what_may_run_is_queued_with_the_plan_of_its_next_attempt(paused: Paused
     assert run.settings == {"imageTag": "v2", "gpuType": "CPU"}
     plan = plan_from_json(run.plan_json)
     assert (plan.run_id, plan.attempt, plan.image_tag) == (run.run_id, 2, "v2")
+
+
+def test_a_run_of_a_release_that_took_its_header_goes_on(paused: Paused) -> None:
+    headers = '[orchestrator.model.client.headers]\nAuthorization = "Bearer of-then"'
+    text = f"{config()}\n{headers}\n"
+    with paused.dispatching.store.write() as tx:
+        tx.exec_driver_sql("UPDATE runs SET config_text = ?", (text,))
+
+    assert paused.resume().attempt == 2
+    with pytest.raises(ConfigError, match="Authorization holds a credential"):
+        paused.dispatching.dispatcher.create(paused.user, request(text), None)
 
 
 @pytest.mark.parametrize(
