@@ -3,6 +3,7 @@
 The server filters; here lines are asked for, made readable, and told apart from those shown.
 """
 
+import math
 import time
 from functools import partial
 from typing import TYPE_CHECKING, Annotated
@@ -24,6 +25,9 @@ _LEVELS = ("ERROR", "WARNING", "SUCCESS", "INFO", "DEBUG")
 _MAX_LINES = 5000
 _MAX_SINCE_S = 10 * 366 * 86_400
 """The server takes no more, and has no line that is older."""
+
+_ON_ITS_WAY_S = 2.0
+"""How long a request may be on its way to the server."""
 
 ComponentOption = Annotated[
     str | None,
@@ -123,14 +127,22 @@ def _problems(
 
 
 def _seconds(since: str, problems: list[Problem]) -> int:
-    """Return how long ago a time is, at least a second; under zero for one that is to come."""
+    """Return how long ago a time is, at least a second; under zero for one that is to come.
+
+    A point in time moves away until the server reads this: rather a line too many than the first
+    ones lost.
+    """
     now = time.time()
     try:
-        ago = now - parse_since(since, now=now)
+        begin = parse_since(since, now=now)
+        is_point = parse_since(since, now=0.0) == begin
     except SettingsError as error:
         problems += error.problems
         return 0
-    return round(min(max(ago, 1.0), _MAX_SINCE_S)) if ago >= 0 else -1
+    if begin > now:
+        return -1
+    ago = math.ceil(now - begin + _ON_ITS_WAY_S) if is_point else round(now - begin)
+    return min(max(ago, 1), _MAX_SINCE_S)
 
 
 def _one_of(flag: str, value: str, known: tuple[str, ...]) -> Problem:
