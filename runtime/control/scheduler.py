@@ -2,8 +2,9 @@
 
 A later run may start only where the head cannot run at all: a head that waits for a cluster keeps
 all of that cluster's room for itself. A cluster that makes nodes on demand has room for as many as
-its offer says, less those of promoted runs, whether they are there yet or not. Called by
-`runtime.control.promotions`.
+its offer says, less those of promoted runs, whether they are there yet or not. Elsewhere a run that
+needs more nodes than there are now waits for those of the offer, and keeps its place: they are away
+for a repair, or an autoscaler's to make. Called by `runtime.control.promotions`.
 """
 
 from collections import Counter
@@ -75,12 +76,15 @@ class _Pool:
     """The earliest run that waits for this pool; nobody else takes of it."""
 
     def could_hold(self, parts: Sequence[int]) -> bool:
-        """Tell whether the parts fit where nothing else runs."""
+        """Tell whether the parts fit on the nodes that exist, where nothing else runs."""
         if self.room.queues:
             return True  # its own queue judges, and says so
-        is_told = any(self.sizes)
-        sizes = self.sizes if is_told else [self.offer.gpus_per_node] * self.offer.num_nodes
+        sizes = self.sizes if any(self.sizes) else _offered(self.offer)
         return self._fitted(sizes, parts) is not None
+
+    def is_offered(self, parts: Sequence[int]) -> bool:
+        """Tell whether the parts fit once all nodes of the offer are there."""
+        return self._fitted(_offered(self.offer), parts) is not None
 
     def without(self, parts: Sequence[int]) -> list[int] | None:
         """Return what is left free once the parts have their room, None where one has none."""
@@ -93,7 +97,11 @@ class _Pool:
         if self.room.trouble:
             return self.room.trouble
         free = f"{sum(self.free)} of {sum(self.sizes)} {self.offer.name}"
-        return f"{free} are free on {self.room.cluster}"
+        words = f"{free} are free on {self.room.cluster}"
+        num_nodes = sum(size > 0 for size in self.sizes)
+        if num_nodes < self.offer.num_nodes:
+            words += f", which has {num_nodes} of its {self.offer.num_nodes} nodes now"
+        return words
 
     def _fitted(self, nodes: Sequence[int], parts: Sequence[int]) -> list[int] | None:
         if self.room.makes_nodes:  # nobody else runs on a run's own nodes
@@ -110,7 +118,9 @@ def plan_promotions(
     answers: list[Promotion | Waiting] = []
     ahead = 0
     for run in queued:
-        fitting = [pool for pool in pools if _is_allowed(run, pool)]
+        allowed = [pool for pool in pools if _is_allowed(run, pool)]
+        fitting = [pool for pool in allowed if pool.could_hold(run.parts)]
+        fitting = fitting or [pool for pool in allowed if pool.is_offered(run.parts)]
         answer = _place(run, fitting, ahead=ahead, is_known=not run.cluster or run.cluster in known)
         answers.append(answer)
         ahead += isinstance(answer, Waiting)
@@ -130,7 +140,7 @@ def _pools(room: ClusterRoom, in_use: Sequence[Reservation]) -> list[_Pool]:
 def _made_on_demand(room: ClusterRoom, offer: GpuOffer, reserved: Sequence[Reservation]) -> _Pool:
     """Return the nodes that an offer speaks of, less those of the runs that have or await them."""
     taken = room.nodes_held(offer.name) | Counter({one.run_id: len(one.parts) for one in reserved})
-    sizes = [offer.gpus_per_node] * offer.num_nodes
+    sizes = _offered(offer)
     return _Pool(offer=offer, room=room, free=sizes[taken.total() :], sizes=sizes)
 
 
@@ -138,7 +148,7 @@ def _reserved(room: ClusterRoom, offer: GpuOffer, reserved: Sequence[Reservation
     """Return the nodes of an offer that exist, less what promoted runs have yet to take.
 
     All of them where none exists: pods bring them. Where only some are missing they may be broken,
-    and a run of several nodes would hold the others idle until those come back.
+    and the pods of a run of several nodes would hold the others until those come back.
     """
     held = Counter[str]()
     for node in room.nodes:
@@ -146,8 +156,7 @@ def _reserved(room: ClusterRoom, offer: GpuOffer, reserved: Sequence[Reservation
     nodes = [node for node in room.nodes if node.gpu_type == offer.name]
     free, sizes = [node.num_free for node in nodes], [node.num_gpus for node in nodes]
     if room.has_no_node(offer):
-        sizes = [offer.gpus_per_node] * offer.num_nodes
-        free = [*sizes]
+        sizes, free = _offered(offer), _offered(offer)
     pool = _Pool(offer=offer, room=room, free=free, sizes=sizes)
     for one in reserved:
         _reserve(pool, one, held)
@@ -173,8 +182,7 @@ def _reserve(pool: _Pool, one: Reservation, held: Mapping[str, int]) -> None:
 
 
 def _is_allowed(run: QueuedRun, pool: _Pool) -> bool:
-    is_there = run.cluster in {None, pool.room.cluster} and run.gpu_type in {None, pool.offer.name}
-    return is_there and pool.could_hold(run.parts)
+    return run.cluster in {None, pool.room.cluster} and run.gpu_type in {None, pool.offer.name}
 
 
 def _place(
@@ -225,6 +233,11 @@ def _asked(run: QueuedRun) -> str:
     if len(run.parts) > 1:
         return f"{len(run.parts)} nodes of {run.parts[0]} {kind}"
     return f"{run.num_gpus} {kind}"
+
+
+def _offered(offer: GpuOffer) -> list[int]:
+    """Return the GPUs of each node that an offer speaks of."""
+    return [offer.gpus_per_node] * offer.num_nodes
 
 
 def _packed(free: Sequence[int], parts: Sequence[int]) -> list[int] | None:

@@ -243,7 +243,40 @@ def test_nodes_that_are_missing_beside_others_are_not_counted_on() -> None:
     broken = plan_promotions([run("a", 8)], [replace(lab, nodes=(plugin_away,))], [])
 
     assert promoted(left) == {"a": "lab"}
-    assert waiting(broken)["a"].reason == "needs 8 GPUs: 0 of 0 H100_80GB are free on lab"
+    assert waiting(broken)["a"].reason == (
+        "needs 8 GPUs: 0 of 0 H100_80GB are free on lab, which has 0 of its 2 nodes now"
+    )
+
+
+def test_a_head_waits_for_nodes_that_are_missing_and_nobody_passes_it() -> None:
+    lab = in_pods(room("lab", 8, 8, 8, 8))
+    one_up = replace(lab, nodes=lab.nodes[:1])
+
+    answers = plan_promotions([run("a", 8, 8), run("b", 8)], [one_up], [])
+    all_up = plan_promotions([run("a", 8, 8), run("b", 8)], [lab], [])
+
+    assert promoted(answers) == {}
+    assert {name: one.reason for name, one in waiting(answers).items()} == {
+        "a": "needs 2 nodes of 8 GPUs: 8 of 8 H100_80GB are free on lab, "
+        "which has 1 of its 4 nodes now",
+        "b": "waits behind earlier runs for 8 GPUs",
+    }
+    assert promoted(all_up) == {"a": "lab", "b": "lab"}
+
+
+def test_a_head_that_waits_for_missing_nodes_holds_no_other_room() -> None:
+    lab = in_pods(room("lab", 8, 8))
+    broken = replace(lab, nodes=lab.nodes[:1])
+    rooms = [broken, room("east", 8, 0)]
+
+    alone = plan_promotions([run("a", 8, 8, cluster="lab"), run("b", 8)], rooms, [])
+    beside = plan_promotions([run("a", 8, 8), run("b", 8, cluster="lab")], rooms, [])
+
+    assert promoted(alone) == {"b": "east"}
+    assert waiting(beside)["a"].reason == (
+        "needs 2 nodes of 8 GPUs: 8 of 16 H100_80GB are free on east"
+    )
+    assert promoted(beside) == {"b": "lab"}
 
 
 def test_a_room_that_is_not_known_takes_nobody_and_says_why() -> None:
