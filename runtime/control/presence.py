@@ -159,7 +159,8 @@ def _not_alone(store: Store, bound: Binding, others: list[str]) -> SetupError:
         f"another server works on {store.name} ({named}), and {why}: stop it, or give all of them "
         "a shared PULUMI_BACKEND_URL (s3://, gs://, azblob://), a shared PADDOCK_ARTIFACTS "
         "(s3://), and PULUMI_CONFIG_PASSPHRASE or a key service as secrets provider; a cluster of "
-        "target local takes servers of its own host only"
+        "target local takes servers of its own host only: `pulumi destroy` its stack on that host "
+        "where it is not used any more"
     )
 
 

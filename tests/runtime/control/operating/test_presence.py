@@ -110,7 +110,7 @@ def test_a_cluster_that_is_a_machine_takes_servers_of_its_host_only(
             pass
         monkeypatch.setattr("socket.gethostname", lambda: "other-host")
         with (
-            pytest.raises(SetupError, match="servers of its own host only"),
+            pytest.raises(SetupError, match="of its own host only: `pulumi destroy` its stack"),
             present(store, "other", second, wait_s=0.5),
         ):
             pass
