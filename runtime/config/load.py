@@ -91,7 +91,7 @@ def _load(text: str | bytes, reading: _Reading) -> LoadedConfig:
         raise ConfigError([error.problem], source=source) from None
     digest = hashlib.sha256(read.encode()).hexdigest()
     infinite = [Problem(loc=path, message="").path for path in infinite_fields(table)]
-    dispatch, unused, problems = take_dispatch_keys(table, flags)
+    dispatch, unused, problems = take_dispatch_keys(table, flags, is_stored=reading.is_stored)
     origins = Origins()
     notices, conflicts = apply_spellings(table, origins)
     problems += conflicts + copy_shared(table, origins)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from runtime.config import DispatchFlags, DispatchKeys, load_config
+from runtime.config import DispatchFlags, DispatchKeys, load_config, load_stored_config
 from runtime.config.dispatch import EnvFile
 from tests.runtime.config.examples import MINIMAL, paths_of, refusal, said_about
 
@@ -55,6 +55,12 @@ def test_another_source_than_that_of_an_image_is_refused(value: str):
     assert str(error.problems[0]) == (
         "source_ref: not served here (choose a build of prime-rl with image_tag)"
     )
+
+
+def test_a_run_that_exists_goes_on_with_the_source_that_it_was_given():
+    text = f'source_ref = "my-branch"\n{MINIMAL}'
+
+    assert load_stored_config(text).text == text
 
 
 @pytest.mark.parametrize(
