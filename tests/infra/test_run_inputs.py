@@ -1,5 +1,6 @@
 """What a run may not bring in is refused at its first `up`, and stops none that exists."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pulumi
@@ -8,12 +9,15 @@ import pytest
 from infra.run_inputs import RunRequest, read_config
 from infra.settings import StackSettings
 from runtime.artifacts import RunDirectory
-from runtime.cluster import ClusterProfile, GpuOffer, LocalConnection
+from runtime.cluster import ClusterProfile, GpuOffer, KubernetesConnection, LocalConnection
 from runtime.config import load_stored_config
 from runtime.errors import ConfigError, SettingsError
+from runtime.kubernetes_record import ClusterRecord
 from runtime.record import begin_attempt
 from runtime.stack_settings import RunSettings, parse_settings
+from tests.infra.k8s.placing import profile
 from tests.runtime.config.examples import MINIMAL
+from tests.runtime.kubernetes.fake_api import serve_fake_api
 
 RUN = "run-1"
 WITH_KEY = f"{MINIMAL}\n[orchestrator.model.client.headers]\nAuthorization = 'Bearer canary'\n"
@@ -77,6 +81,23 @@ def test_a_run_that_has_begun_without_it_may_not_bring_it_in(tmp_path: Path) -> 
 
     with pytest.raises(ConfigError, match="Authorization holds a credential"):
         read_config(request_of(tmp_path, WITH_KEY, attempt=2))
+
+
+def test_a_run_that_has_begun_in_pods_goes_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    connection = KubernetesConnection(context="fake", namespace="lab")
+    request = request_of(tmp_path, WITH_KEY)
+    request = replace(request, profile=profile(connection=connection))
+    digest = load_stored_config(WITH_KEY).digest
+    with serve_fake_api(tmp_path) as (_, api, kubeconfig):
+        monkeypatch.setenv("KUBECONFIG", str(kubeconfig))
+        with pytest.raises(ConfigError, match="Authorization holds a credential"):
+            read_config(request)
+
+        ClusterRecord(api, RUN).begin_attempt(config_digest=digest, attempt=1)
+
+        assert read_config(request).text == WITH_KEY
 
 
 def test_what_is_wrong_besides_is_said_with_it(tmp_path: Path) -> None:
