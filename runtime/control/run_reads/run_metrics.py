@@ -1,7 +1,12 @@
-"""Rows of a run's metrics files, and the steps that it has come to."""
+"""Rows of a run's metrics files, and the steps that it has come to.
 
+An attempt goes on from a checkpoint, so it may take steps again that one before it had taken past
+that checkpoint. Those are not in the run's weights, and their rows are not in what is read here.
+"""
+
+import math
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 
 from pydantic import JsonValue
@@ -23,22 +28,17 @@ _TAIL_BYTES = 256 << 10
 
 def read_metrics(source: RunSource, steps: StepRange) -> list[Row]:
     """Return the rows of a range of steps, as they were written, oldest first."""
-    rows = []
-    for entry in _files(source):
-        rows += [row for row in _rows(source, entry.name, _MAX_BYTES) if _is_in(row, steps)]
-    rows.sort(key=_time)  # stable: each file is in order already
+    found = [row for entry in _files(source) for row in _rows(source, entry.name, _MAX_BYTES)]
+    found.sort(key=_time)  # stable: each file is in order already
+    rows = [row for row in _standing(found) if _is_in(row, steps)]
     return rows[-steps.limit :] if steps.limit is not None else rows
 
 
 def read_progress(source: RunSource) -> Progress:
     """Return how far a run is."""
     files = _files(source)
-    latest = [
-        step
-        for entry in files
-        for row in _rows(source, entry.name, _TAIL_BYTES)
-        if isinstance(step := row.get("step"), int)
-    ]
+    rows = [row for entry in files for row in _rows(source, entry.name, _TAIL_BYTES)]
+    latest = [step for row in _standing(rows) if isinstance(step := row.get("step"), int)]
     steps = steps_with_traces(source)
     updated = max((entry.mtime for entry in files), default=None)
     return Progress(
@@ -60,6 +60,28 @@ def _rows(source: RunSource, path: str, max_bytes: int) -> Iterator[Row]:
         row = read_row(line)
         if row is not None:
             yield row
+
+
+def _standing(rows: Sequence[Row]) -> list[Row]:
+    """Return the rows, in their order, without those of steps that a later attempt took again."""
+    begun: dict[int, int] = {}
+    for row in rows:
+        attempt, step = row.get("attempt"), row.get("step")
+        if isinstance(attempt, int) and isinstance(step, int):
+            begun[attempt] = min(step, begun.get(attempt, step))
+    ends: dict[int, float] = {}
+    end = math.inf
+    for attempt in sorted(begun, reverse=True):
+        ends[attempt] = end
+        end = min(end, begun[attempt])
+    return [row for row in rows if _is_before(row, ends)]
+
+
+def _is_before(row: Row, ends: Mapping[int, float]) -> bool:
+    attempt, step = row.get("attempt"), row.get("step")
+    if not isinstance(attempt, int) or not isinstance(step, int):
+        return True
+    return step < ends[attempt]
 
 
 def _is_in(row: Row, steps: StepRange) -> bool:
