@@ -10,7 +10,7 @@ import math
 import time
 import zlib
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from pydantic import JsonValue
 from sqlalchemy import Connection
@@ -79,7 +79,8 @@ class Biller:
             run = runs.get_run(tx, run_id, locks=True)
             if run is None or run.is_adopted:
                 return
-            intervals = _end_earlier_attempts(tx, run)
+            # a restart's earlier attempt holds its GPUs until the next one's workloads are there
+            intervals = usage.list_intervals(tx, run.run_id)
             if not intervals:
                 return
             cost = usage.cost_microusd(intervals, read_clock(tx))
@@ -177,22 +178,6 @@ def _spread_s(run_id: str) -> float:
 
 def _is_costing(interval: UsageInterval) -> bool:
     return interval.ended_at is None and interval.price_microusd_per_gpu_hour > 0
-
-
-def _end_earlier_attempts(connection: Connection, run: StoredRun) -> list[UsageInterval]:
-    """Return a run's intervals; those that an earlier attempt left open end as the next began."""
-    intervals = usage.list_intervals(connection, run.run_id)
-    is_left = [one.ended_at is None and one.attempt < run.attempt for one in intervals]
-    if not any(is_left):
-        return intervals
-    began = {one.attempt: one.created_at for one in runs.list_attempts(connection, run.run_id)}
-    for number, one in enumerate(intervals):
-        following = [began[attempt] for attempt in sorted(began) if attempt > one.attempt]
-        if is_left[number] and following:
-            ended_at = max(following[0], one.started_at)
-            intervals[number] = replace(one, ended_at=ended_at)
-            usage.put_interval(connection, intervals[number])
-    return intervals
 
 
 def _halt(connection: Connection, run: StoredRun, halt: Halt) -> bool:
