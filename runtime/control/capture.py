@@ -51,16 +51,18 @@ _MAX_ROUNDS = 4
 class CaptureOptions:
     """What is captured, and how long it may go on without keeping anything more.
 
-    `stop` is set when the server ends: the capture returns at once, to be asked for again. `moved`
+    `stop` is set when it has to end: the capture returns at once, to be asked for again. `moved`
     is called whenever more of a file has been kept, or found to be; not for a file that was kept
-    whole before and has changed, or came later, which might go on for ever. The files of a
-    `partial` source are not all of the run's, whose capture is INCOMPLETE for that.
+    whole before and has changed, or came later, which might go on for ever; `kept` when such more
+    stands in the manifest, which did not before. The files of a `partial` source are not all of the
+    run's, whose capture is INCOMPLETE for that.
     """
 
     limit_s: float = CAPTURE_LIMIT_S
     checkpoints: Checkpoints = "last"
     stop: threading.Event = field(default_factory=threading.Event)
     moved: Callable[[], None] = lambda: None
+    kept: Callable[[], None] = lambda: None
     partial: str = ""
     """Why the source does not have everything."""
 
@@ -125,6 +127,8 @@ class _Job:
         self._trusted: set[str] = set()
         self._at_first: set[str] | None = None
         self._kept_once: set[str] = set()
+        self._whole_before: set[str] = set()
+        self._has_more = False
         self._saved_at = 0.0
 
     def capture(self) -> None:
@@ -159,6 +163,7 @@ class _Job:
             run_id=self._run.run_id, attempt=self._run.attempt, captured_at=datetime.now(UTC)
         )
         self._files = dict(self._manifest.files)
+        self._whole_before = {path for path, one in self._files.items() if one.num_kept == one.size}
 
     def _capture_file(self, wanted: ChosenFile) -> bool:
         """Bring one file up to date in the manifest; tell whether anything was to be done."""
@@ -167,9 +172,7 @@ class _Job:
             return False
         known = self._files.get(wanted.path)
         is_same = known is not None and (known.size, known.mtime) == (size, wanted.mtime)
-        file = known if is_same and known is not None else None
-        if file is None:
-            file = CapturedFile(size=size, mtime=wanted.mtime)
+        file = known if known and is_same else CapturedFile(size=size, mtime=wanted.mtime)
         file = self._with_sound_parts(wanted.path, file)
         if file.num_kept == size:
             self._files[wanted.path] = file
@@ -182,13 +185,13 @@ class _Job:
             file = file.model_copy(update={"parts": (*file.parts, part)})
             self._files[wanted.path] = file
             self._trusted.add(part.key)
-            self._move(wanted.path)
+            self._move(wanted.path, is_more=wanted.path not in self._whole_before)
             if time.monotonic() - self._saved_at >= _SAVE_S:
                 self._save(is_complete=False)
         self._kept_once.add(wanted.path)
         return True
 
-    def _move(self, path: str) -> None:
+    def _move(self, path: str, *, is_more: bool = False) -> None:
         """Begin the time anew for more of a file that was there at first, until it is kept whole.
 
         What something of the run that still lives goes on writing holds up no teardown.
@@ -196,6 +199,7 @@ class _Job:
         if path in (self._at_first or ()) and path not in self._kept_once:
             self.ends_at = time.monotonic() + self.options.limit_s
             self.options.moved()
+            self._has_more |= is_more
 
     def _slice(self, path: str, file: CapturedFile) -> Slice:
         rank = file.parts[-1].last_rank if file.parts else DEFAULT_RANK
@@ -263,6 +267,8 @@ class _Job:
         write_manifest(self._store, manifest)
         self._manifest = manifest
         self._saved_at = time.monotonic()
+        if self._has_more:
+            self.options.kept()
 
     def _checkpoints(self) -> tuple[CapturedCheckpoint, ...]:
         kept = {path.rpartition("/")[0] for path in self._files}

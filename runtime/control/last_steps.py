@@ -3,7 +3,7 @@
 The part of `runtime.control.steps` that begins with a terminal state.
 """
 
-from runtime.control.captures import CAPTURE_LIMIT_S, CaptureState
+from runtime.control.captures import CAPTURE_LIMIT_S, MAX_AGAIN, CaptureNote, CaptureState
 from runtime.control.failures import CUT_OFF
 from runtime.control.operations import UNREACHABLE, OperationKind, OperationState
 from runtime.control.situations import MAKING, Situation
@@ -12,6 +12,7 @@ from runtime.control.step_kinds import (
     EndCapture,
     EndWorkloads,
     Forget,
+    NoteCapture,
     Nothing,
     SetTeardown,
     Settle,
@@ -62,19 +63,33 @@ def captured(at: Situation) -> Step | None:
         return EndCapture(capture=Capture.DONE, message=report.message)
     if report is not None and report.state is CaptureState.FAILED:
         return EndCapture(capture=Capture.INCOMPLETE, message=report.message)
-    idle_s = _idle_s(at)
-    if idle_s is not None and idle_s > CAPTURE_LIMIT_S:
+    note = _capture_note(at)
+    if note is not None:
+        return NoteCapture(note=note)
+    if _is_late(at):
         why = f"{report.message}; " if report is not None and report.message else ""
         return EndCapture(capture=Capture.INCOMPLETE, message=why + _LATE.format(CAPTURE_LIMIT_S))
     return Nothing()
 
 
-def _idle_s(at: Situation) -> float | None:
-    """Return how long the capture has made no progress; without a report, since it began."""
-    if at.capture is not None and at.capture.idle_s is not None:
-        return at.capture.idle_s
-    since = at.capture_since
-    return (at.now - since).total_seconds() if since is not None else None
+def _capture_note(at: Situation) -> CaptureNote | None:
+    """Return what the next server has to know of the capture, None where it can by now."""
+    report, mark = at.capture, at.capture_mark
+    if report is None or mark is None:
+        return None
+    if report.has_kept:
+        return CaptureNote.KEPT if mark.num_again > 0 else None
+    return CaptureNote.AGAIN if report.had_turn and not mark.is_here else None
+
+
+def _is_late(at: Situation) -> bool:
+    """Tell whether a capture makes no progress, in this server or over several that ended."""
+    report, mark = at.capture, at.capture_mark
+    since_s = (at.now - mark.since).total_seconds() if mark is not None else 0.0
+    if mark is not None and mark.num_again >= MAX_AGAIN and since_s > CAPTURE_LIMIT_S:
+        return True
+    idle_s = report.idle_s if report is not None and report.idle_s is not None else since_s
+    return idle_s > CAPTURE_LIMIT_S
 
 
 def _unused(at: Situation) -> Step:

@@ -267,7 +267,7 @@ class Reconciler:
             is_ended=memory.ended == end_key(at.run, at.newest),
             pause=memory.pause,
             capture=self.capturer.capture(at.run) if is_captured else None,
-            capture_since=memory.capture_since,
+            capture_mark=memory.capture,
         )
         return replace(subject, at=at)
 

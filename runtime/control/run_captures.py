@@ -43,6 +43,7 @@ class _Going:
 
     moved_at: float
     had_turn: bool = False
+    has_kept: bool = False
     stop: threading.Event = field(default_factory=threading.Event)
     begun: Future[CaptureReport] | None = None
 
@@ -84,7 +85,12 @@ class StoreCapturer:
             if not is_at_it and not self._is_closed:
                 going.begun = self._pool.submit(self._capture, run, going)
                 self._forget_old()
-            return replace(said, idle_s=self._idle_s(going))
+            return replace(
+                said,
+                idle_s=self._idle_s(going),
+                had_turn=going.had_turn,
+                has_kept=going.has_kept,
+            )
 
     def forget(self, run: StoredRun) -> None:
         """Stop the capture of a run that is not asked for any more; others take its turn."""
@@ -114,7 +120,12 @@ class StoreCapturer:
             if source is None:
                 # its cluster is not known to this server now, and may be at the next look
                 return _GOING
-            options = replace(self._options, stop=going.stop, moved=partial(self._move, going))
+            options = replace(
+                self._options,
+                stop=going.stop,
+                moved=partial(self._move, going),
+                kept=partial(setattr, going, "has_kept", True),
+            )
             result = capture_run(run, source, self._artifacts, options)
             if result.capture is Capture.INCOMPLETE:
                 result = self._with_pod_logs(run, options, result)

@@ -9,6 +9,7 @@ from datetime import datetime
 
 from sqlalchemy import Connection
 
+from runtime.control.captures import CaptureMark, CaptureNote
 from runtime.control.operations import StoredOperation
 from runtime.control.places import PodUse
 from runtime.control.situations import PauseMark
@@ -18,7 +19,7 @@ from runtime.states import Capture, RunState
 
 PAUSE = "pause"
 CAPTURE = "capture"
-"""Kinds of events that tell when a pause or a capture began."""
+"""Kinds of events that tell when a pause or a capture began, and how the capture went on."""
 
 EndKey = tuple[object, ...]
 
@@ -30,14 +31,14 @@ class RunMemory:
     is_acting: bool = False
     ended: EndKey | None = None
     pause: PauseMark | None = None
-    capture_since: datetime | None = None
+    capture: CaptureMark | None = None
     uses: dict[tuple[int, str], PodUse] = field(default_factory=dict)
     trouble: str = ""
 
     def has_forgotten(self, run: StoredRun) -> bool:
         """Tell whether another server knew of this run what this one does not."""
         needs_pause = run.state is RunState.PAUSING and self.pause is None
-        return needs_pause or (run.capture is Capture.RUNNING and self.capture_since is None)
+        return needs_pause or (run.capture is Capture.RUNNING and self.capture is None)
 
     def recall(self, connection: Connection, run: StoredRun) -> None:
         """Find that out from the journal."""
@@ -47,8 +48,16 @@ class RunMemory:
             if event.kind == PAUSE:
                 step = int(event.message) if event.message.isdigit() else None
                 self.pause = PauseMark(since=event.time, step=step)
-            elif event.kind == CAPTURE and self.capture_since is None:
-                self.capture_since = event.time
+            elif event.kind == CAPTURE:
+                self.capture = mark_after(self.capture, event.message, event.time)
+
+
+def mark_after(mark: CaptureMark | None, message: str, time: datetime) -> CaptureMark:
+    """Return the mark of a capture after an event of the journal, the first of which begins it."""
+    for note in CaptureNote:
+        if mark is not None and message == f"{Capture.RUNNING}: {note}":
+            return mark.after(note, time)
+    return mark or CaptureMark(since=time)
 
 
 def end_key(run: StoredRun, newest: StoredOperation | None) -> EndKey:

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from datetime import datetime
 
-from runtime.control.captures import CaptureReport
+from runtime.control.captures import CaptureMark, CaptureReport
 from runtime.control.operations import OperationKind, OperationState, StoredOperation
 from runtime.control.places import Seen
 from runtime.control.step_kinds import Nothing, Start
@@ -42,7 +42,7 @@ class Situation:
     is_ended: bool = False
     pause: PauseMark | None = None
     capture: CaptureReport | None = None
-    capture_since: datetime | None = None
+    capture_mark: CaptureMark | None = None
 
     @property
     def operation(self) -> StoredOperation | None:

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from datetime import datetime
 
+from runtime.control.captures import CaptureNote
 from runtime.control.operations import OperationKind
 from runtime.run_record import ExitDetails
 from runtime.states import Capture, RunState, Teardown
@@ -73,6 +74,13 @@ class BeginCapture:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class NoteCapture:
+    """Write how a capture goes on, for the servers after this one."""
+
+    note: CaptureNote
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class EndCapture:
     """Write what became of the capture."""
 
@@ -103,6 +111,7 @@ Step = (
     | Requeue
     | NewAttempt
     | BeginCapture
+    | NoteCapture
     | EndCapture
     | SetTeardown
     | Forget

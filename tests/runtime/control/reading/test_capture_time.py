@@ -126,6 +126,8 @@ def test_a_capture_says_for_how_long_nothing_was_kept_and_who_waits_is_no_idler(
         assert (idle(first), idle(second)) == (800.0, 800.0)
         source.turns.release()
         wait_for(lambda: idle(first) == 0.0)
+        wait_for(lambda: capturer.capture(first).has_kept)
+        assert not capturer.capture(second).had_turn
         clock.s += 200.0
         assert (idle(first), idle(second)) == (200.0, 200.0)
         clock.s += 100.0
@@ -138,6 +140,26 @@ def test_a_capture_says_for_how_long_nothing_was_kept_and_who_waits_is_no_idler(
         source.turns.release(1000)
         other.turns.release(1000)
         capturer.close()
+
+
+def test_what_was_kept_whole_is_nothing_more_even_if_it_has_changed(
+    tmp_path: Path, clock: SimpleNamespace
+) -> None:
+    written = write_run(tmp_path)
+    store = DirectoryStore(tmp_path / "artifacts")
+    run = stored_run(tmp_path, RunState.COMPLETED)
+
+    def times_kept() -> int:
+        kept: list[float] = []
+        options = replace(OPTIONS, kept=lambda: kept.append(clock.s))
+        result = capture_run(run, FolderSource(written.path), store, options)
+        assert result.capture is Capture.DONE
+        return len(kept)
+
+    assert times_kept() > 0
+    with next((written.path / "logs").rglob("*.log")).open("a") as log:
+        log.write("one more line\n")
+    assert times_kept() == 0
 
 
 class AwaySource(FolderSource):

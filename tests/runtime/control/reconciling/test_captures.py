@@ -22,6 +22,7 @@ from tests.runtime.control.reconciling.fakes import FakeCluster, FakeOperator, F
 from tests.runtime.control.reconciling.site import Site, make_site
 
 GOING = CaptureReport(state=CaptureState.RUNNING, message="3 of 9 files")
+BEGUN = replace(GOING, idle_s=0.0, had_turn=True)
 
 
 @dataclass
@@ -121,6 +122,53 @@ def test_a_capture_that_goes_on_is_not_given_up_however_long_it_takes(
     capture.report = replace(GOING, idle_s=1.0)
     run = captured.until_settled("run-1")
     assert (run.capture, run.teardown) == (Capture.INCOMPLETE, Teardown.DONE)
+
+
+def restarted(site: Site, capture: SlowCapture) -> None:
+    """Let a next server look twice, and end."""
+    parts = site.keeper, site.places, site.operator
+    following = make_site(*parts, store=site.store, user=site.user, capturer=capture)
+    for _ in range(2):
+        following.reconciler.make_pass()
+    following.close()
+
+
+def test_a_capture_that_every_next_server_begins_again_is_given_up(
+    captured: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for _ in range(4):
+        restarted(captured, SlowCapture(BEGUN))
+    assert captured.run("run-1").capture is Capture.RUNNING  # it took no time
+    monkeypatch.setattr("runtime.control.last_steps.CAPTURE_LIMIT_S", 0.0)
+
+    restarted(captured, SlowCapture(BEGUN))
+
+    assert captured.run("run-1").capture is Capture.INCOMPLETE
+    assert "nothing more was kept for" in words(captured)[-1]
+
+
+def test_a_capture_that_waits_for_its_turn_outlives_any_number_of_servers(
+    captured: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("runtime.control.last_steps.CAPTURE_LIMIT_S", 0.0)
+
+    for _ in range(5):
+        restarted(captured, SlowCapture(replace(BEGUN, had_turn=False)))
+
+    assert captured.run("run-1").capture is Capture.RUNNING
+    assert words(captured) == ["running"]
+
+
+def test_a_capture_of_which_some_server_keeps_more_outlives_any_number_of_them(
+    captured: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("runtime.control.last_steps.CAPTURE_LIMIT_S", 0.0)
+
+    for _ in range(3):
+        for found in (BEGUN, BEGUN, replace(BEGUN, has_kept=True)):
+            restarted(captured, SlowCapture(found))
+
+    assert captured.run("run-1").capture is Capture.RUNNING
 
 
 def test_a_cluster_whose_context_is_gone_holds_the_teardown_for_the_same_time_only(
