@@ -7,7 +7,7 @@ act a run at a time.
 import logging
 from collections.abc import Callable
 from concurrent.futures import Executor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from sqlalchemy import Connection
 
@@ -22,7 +22,7 @@ from runtime.control.operations import (
     not_performed,
 )
 from runtime.control.places import RunPlace
-from runtime.control.run_memory import CAPTURE, PAUSE, RunMemory, end_key
+from runtime.control.run_memory import CAPTURE, PAUSE, RunMemory, end_key, mark_after
 from runtime.control.situations import PauseMark, Situation
 from runtime.control.step_kinds import (
     Advance,
@@ -32,6 +32,7 @@ from runtime.control.step_kinds import (
     Forget,
     NewAttempt,
     Note,
+    NoteCapture,
     Nothing,
     Requeue,
     SetTeardown,
@@ -87,7 +88,7 @@ class Acts:
             case Settle():
                 self._slowly(subject, self._settle)
                 return False
-            case BeginCapture() | EndCapture():
+            case BeginCapture() | NoteCapture() | EndCapture():
                 return self._capture(step, subject)
             case Requeue() | NewAttempt():
                 return self._queue_again(step, subject)
@@ -221,21 +222,24 @@ class Acts:
         with self.store.write() as tx:
             events.add_event(tx, subject.at.run, "notice", message=str(error))
 
-    def _capture(self, step: BeginCapture | EndCapture, subject: Subject) -> bool:
+    def _capture(self, step: BeginCapture | NoteCapture | EndCapture, subject: Subject) -> bool:
+        capture, message, before = Capture.RUNNING, "", None
         if isinstance(step, BeginCapture):
             self.capturer.capture(subject.at.run)
-            capture, message = Capture.RUNNING, ""
+        elif isinstance(step, NoteCapture):
+            message, before = step.note, subject.memory.capture
         else:
             capture, message = step.capture, step.message
-        words = f"{capture}: {message}" if message else str(capture)
         with self.store.write() as tx:
             changed = self._compare_and_set(tx, subject, {"capture": capture})
             if changed is None:
                 return False
+            words = f"{capture}: {message}" if message else str(capture)
             events.add_event(tx, changed, CAPTURE, message=words)
-            if capture is Capture.RUNNING:
-                subject.memory.capture_since = read_clock(tx)
-        if capture is not Capture.RUNNING:
+            mark = mark_after(before, words, read_clock(tx))
+        if capture is Capture.RUNNING:
+            subject.memory.capture = replace(mark, is_here=True)
+        else:
             self.capturer.forget(subject.at.run)
         return True
 
