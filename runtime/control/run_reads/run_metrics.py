@@ -74,7 +74,21 @@ def _standing(rows: Sequence[Row]) -> list[Row]:
     for attempt in sorted(begun, reverse=True):
         ends[attempt] = end
         end = min(end, begun[attempt])
-    return [row for row in rows if _is_before(row, ends)]
+    keys = [_unnumbered(row) for row in rows]
+    last = {key: number for number, key in enumerate(keys)}
+    return [
+        row
+        for number, (row, key) in enumerate(zip(rows, keys, strict=True))
+        if _is_before(row, ends) and (key is None or last[key] == number)
+    ]
+
+
+def _unnumbered(row: Row) -> tuple[int, frozenset[str]] | None:
+    """Return step and names of a row without an attempt, as prime-rl writes it: the last counts."""
+    step = row.get("step")
+    if "attempt" in row or not isinstance(step, int):
+        return None
+    return step, frozenset(row)
 
 
 def _is_before(row: Row, ends: Mapping[int, float]) -> bool:

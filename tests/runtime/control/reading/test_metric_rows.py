@@ -54,8 +54,13 @@ def test_progress_is_that_of_the_attempt_that_lives(tmp_path: Path) -> None:
     assert reads_of(tmp_path).progress(stored_run(tmp_path, attempt=2)).latest_step == 3
 
 
-def test_rows_of_an_unknown_attempt_all_count(tmp_path: Path) -> None:
-    rows: list[dict[str, object]] = [{"step": step, "time": NOON} for step in (1, 2, 2)]
+def test_of_rows_without_an_attempt_the_last_of_a_step_counts(tmp_path: Path) -> None:
+    rows: list[dict[str, object]] = [
+        {"step": step, "time": NOON + number, name: number}
+        for number, (step, name) in enumerate([(1, "loss"), (2, "loss"), (2, "eval"), (2, "loss")])
+    ]
     write_metrics(run_directory(tmp_path), "metrics.jsonl", rows)
 
-    assert len(reads_of(tmp_path).metrics(stored_run(tmp_path), StepRange())) == 3
+    told = reads_of(tmp_path).metrics(stored_run(tmp_path), StepRange())
+
+    assert told == [rows[0], rows[2], rows[3]]
