@@ -77,11 +77,12 @@ class Trainer:
             max_tokens=max(config.model.seq_len, _MIN_MICRO_BATCH_TOKENS),
         )
         self._publish()
+        if self._ranks.is_first:
+            self._report(stats, work_s=time.monotonic() - started, wait_s=started - waiting_since)
+        # last: who sees the checkpoint may end the run, and none goes back before it for a row
         if checkpoint.is_due(config.ckpt, self._step, config.max_steps):
             self._save()
         barrier(self._ranks)
-        if self._ranks.is_first:
-            self._report(stats, work_s=time.monotonic() - started, wait_s=started - waiting_since)
 
     def _publish(self) -> None:
         if self._ranks.is_first:

@@ -10,6 +10,7 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
+from runtime.artifacts import RunDirectory
 from runtime.rl import checkpoint
 from runtime.rl.batches import pad
 from runtime.rl.distributed import Ranks
@@ -156,6 +157,22 @@ def test_a_resumed_run_ends_exactly_as_one_without_a_stop(raw_model: str, tmp_pa
     assert all(torch.equal(final_weights(stopped)[name], expected[name]) for name in expected)
     rows = [json.loads(line) for line in (stopped / "metrics.jsonl").read_text().splitlines()]
     assert [row["step"] for row in rows] == [1, 2, 3, 4]
+
+
+def test_a_checkpoint_comes_once_its_step_is_told(
+    raw_model: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    told: dict[int, int] = {}
+
+    def save(run: RunDirectory, made: Learner, step: int, *, model_folder: Path) -> None:
+        told[step] = json.loads(run.metrics.read_text().splitlines()[-1])["step"]
+
+    fill(tmp_path)
+    monkeypatch.setattr(checkpoint, "save", save)
+
+    Trainer(config(tmp_path, raw_model), Ranks()).run()
+
+    assert told == {2: 2, 4: 4}
 
 
 def test_two_ranks_train_as_one_process_does(raw_model: str, tmp_path: Path):
