@@ -37,6 +37,7 @@ bench: setup  ## reading a config, `pulumi up` of a run in pods, a log of a giga
 	@.venv/bin/python -m bench.config
 	@.venv/bin/python -m bench.lists
 	@.venv/bin/python -m bench.logs
+	@.venv/bin/python -m bench.served_logs
 	@.venv/bin/python -m bench.cluster
 
 lock:  ## resolve pyproject.toml into requirements.lock

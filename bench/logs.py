@@ -111,7 +111,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     options = parser.parse_args(argv)
     with tempfile.TemporaryDirectory(dir=options.folder) as folder:
         root = Path(folder)
-        size = _make_log(root / "run" / LOG, options.mib << 20)
+        size = make_log(root / "run" / LOG, options.mib << 20)
         source, store = FolderSource(root / "run"), DirectoryStore(root / "artifacts")
         started = time.perf_counter()
         log = Log(source=source, size=size, store=store, manifest=_capture(source, store, size))
@@ -170,7 +170,8 @@ def _least(act: Callable[[], object], repeat: int) -> Times:
     return {"wall": round(min(walls), 3), "cpu": round(min(cpus), 3)}
 
 
-def _make_log(path: Path, size: int) -> int:
+def make_log(path: Path, size: int) -> int:
+    """Write a log of so many bytes or a few more; return how many."""
     path.parent.mkdir(parents=True)
     chance = random.Random(1)
     number, written = 0, 0

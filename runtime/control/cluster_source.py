@@ -4,7 +4,7 @@ What is large goes from the volume to a bucket without the server in between, by
 """
 
 import logging
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -100,6 +100,14 @@ class ClusterSource:
             if len(piece.data) < limit:
                 break
         return bytes(data)
+
+    def find(
+        self, path: str, span: tuple[int, int], texts: Sequence[bytes], *, folds: bool
+    ) -> tuple[Sequence[tuple[int, int]], int] | None:
+        """Return spans of whole lines that hold one of the texts, and how far back that is told."""
+        with _asking():
+            found = self._files.find(self._run_id, path, span, texts, folds=folds)
+        return None if found is None else (found.spans, found.reached)
 
     def url(self, path: str) -> str:
         """Return where a file or folder lies, for people: its place on the run volume."""

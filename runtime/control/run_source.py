@@ -9,7 +9,7 @@ import contextlib
 import errno
 import os
 import stat
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol, runtime_checkable
@@ -75,6 +75,21 @@ class Uploads(Protocol):
         """Write a part of a file to a URL; None where that cannot be done.
 
         Lets through what `check_time` raises, which is asked again and again meanwhile.
+        """
+        ...
+
+
+@runtime_checkable
+class Finds(Protocol):
+    """A source that can look for texts in its files itself, beside them."""
+
+    def find(
+        self, path: str, span: tuple[int, int], texts: Sequence[bytes], *, folds: bool
+    ) -> tuple[Sequence[tuple[int, int]], int] | None:
+        """Return spans of whole lines that hold one of the texts, from the end of a span back.
+
+        With them, the offset from which on all was looked at. `folds`: in any case; the texts are
+        in lower case. None where that cannot be told.
         """
         ...
 

@@ -7,12 +7,16 @@ wrote the link. Reached through the API server's pod proxy by `runtime.observe`.
     GET /files/<run>/<path>   the file; Range: bytes=a-b, a-, -n
     GET /list/<run>/<path>    [{"name", "size", "mtime", "is_dir"}] of a folder, as JSON
     GET /tail/<run>/<path>    the last lines (?lines=50); X-Paddock-Offset says where they begin
+    GET /find/<run>/<path>    {"spans": [[begin, end]], "from"}: where lines hold one of the texts,
+                              from ?end= back to &start=, and how far it came; &folds: in any case
     GET /healthz              ok, without a token
 
 The token comes in the header X-Paddock-Token. X-Paddock-Size is a file's size when it was opened.
+X-Paddock-Texts has texts in hex, with commas; no access log has them, who looks for a leaked key.
 """
 
 import argparse
+import ctypes
 import errno
 import hmac
 import json
@@ -22,7 +26,8 @@ import signal
 import stat
 import sys
 import threading
-from collections.abc import Iterator, Sequence
+import time
+from collections.abc import Callable, Iterator, Sequence
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from itertools import islice
@@ -39,6 +44,11 @@ _MAX_LINKS = 16
 _MAX_ENTRIES = 100_000
 _MAX_TAIL_BYTES = 4 * 1024 * 1024
 _MAX_LINES = 10_000
+_FIND_BLOCK = 4 * 1024 * 1024
+_FIND_S = 2.0
+_MIN_SPAN = 64 * 1024
+_MAX_SPANS = 256
+_MAX_TEXTS = 16
 _MAX_READERS = 64
 _IDLE_S = 60.0
 _DENIED = (errno.EACCES, errno.EPERM)
@@ -181,6 +191,66 @@ def read_span(descriptor: int, first: int, end: int) -> Iterator[bytes]:
         yield block
 
 
+def find_spans(
+    descriptor: int, span: tuple[int, int], texts: Sequence[bytes], folds: bool
+) -> tuple[list[tuple[int, int]], int]:
+    """Return spans of whole lines, the last one first, and the offset that was reached.
+
+    Every line behind that offset that holds one of the texts is in a span; others may be, too.
+    `folds`: the texts are in lower case, and found in any. It stops after some spans or seconds,
+    and at a line that is as long as what is read at once.
+    """
+    start, reached = span
+    found: list[tuple[int, int]] = []
+    deadline = time.monotonic() + _FIND_S
+    while reached > start and len(found) < _MAX_SPANS and time.monotonic() < deadline:
+        first = max(start, reached - _FIND_BLOCK)
+        block = os.pread(descriptor, reached - first, first)
+        # a line that began before is the next block's; what was cut off meanwhile is nobody's
+        begin = block.find(b"\n") + 1 if first > start else 0
+        if len(block) < reached - first or (first > start and not 0 < begin < len(block)):
+            break
+        lines = block[begin:]
+        for one in reversed(list(_line_spans(lines.lower() if folds else lines, texts))):
+            found.append((first + begin + one[0], first + begin + one[1]))
+        reached = first + begin
+    return found, reached
+
+
+def _load_memmem() -> Callable[..., int | None] | None:
+    """Return the C library's memmem: several times as fast as `find`, and others run meanwhile."""
+    try:
+        memmem = ctypes.CDLL(None).memmem
+    except (OSError, AttributeError):
+        return None
+    memmem.restype = ctypes.c_void_p
+    memmem.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_char_p, ctypes.c_size_t]
+    return memmem
+
+
+_MEMMEM = _load_memmem()
+
+
+def _find(block: bytes, text: bytes, start: int = 0) -> int:
+    if _MEMMEM is None:
+        return block.find(text, start)
+    address = ctypes.cast(ctypes.c_char_p(block), ctypes.c_void_p).value or 0
+    place = _MEMMEM(address + start, len(block) - start, text, len(text))
+    return -1 if place is None else place - address
+
+
+def _line_spans(block: bytes, texts: Sequence[bytes]) -> Iterator[tuple[int, int]]:
+    """Yield where whole lines lie, some in a row, that begin with one that holds a text."""
+    places = [_find(block, text) for text in texts]
+    while hits := [place for place in places if place >= 0]:
+        begin = block.rfind(b"\n", 0, min(hits)) + 1
+        end = block.find(b"\n", max(min(hits), begin + _MIN_SPAN)) + 1 or len(block)
+        yield begin, end
+        for number, place in enumerate(places):
+            if 0 <= place < end:
+                places[number] = _find(block, texts[number], end)
+
+
 class FilesServer(ThreadingHTTPServer):
     """The server: a thread for each of at most 64 readers; more wait in the backlog."""
 
@@ -235,15 +305,21 @@ class _Handler(BaseHTTPRequestHandler):
         if not self._is_known():
             return self._say(HTTPStatus.UNAUTHORIZED, "X-Paddock-Token is missing or wrong")
         _, verb, run_id, path = [*url.path.split("/", 3), "", "", ""][:4]
-        answers = {"files": self._send_file, "list": self._send_list, "tail": self._send_tail}
+        answers = {
+            "files": self._send_file,
+            "list": self._send_list,
+            "tail": self._send_tail,
+            "find": self._send_found,
+        }
         if verb not in answers:
-            return self._say(HTTPStatus.NOT_FOUND, "there is /files, /list and /tail")
+            return self._say(HTTPStatus.NOT_FOUND, f"there is /{', /'.join(answers)}")
         name = os.fsdecode(unquote(path, errors="surrogateescape"))
         if "\0" in name:
             raise RefusedPath(name)
         descriptor = self.server.volumes.open(run_id, name)
         try:
-            answers[verb](descriptor, parse_qs(url.query))
+            query = parse_qs(url.query, keep_blank_values=True)
+            answers[verb](descriptor, query)
         finally:
             os.close(descriptor)
 
@@ -265,6 +341,23 @@ class _Handler(BaseHTTPRequestHandler):
         asked = query.get("lines", ["50"])[-1]
         num_lines = min(int(asked), _MAX_LINES) if asked.isdecimal() and int(asked) else 50
         self._send_span(descriptor, (tail_offset(descriptor, size, num_lines), size), size, False)
+
+    def _send_found(self, descriptor: int, query: dict[str, list[str]]) -> None:
+        size = _file_size(descriptor)
+        try:
+            given = self.headers.get("X-Paddock-Texts", "")
+            texts = [bytes.fromhex(one) for one in given.split(",")]
+        except ValueError:
+            texts = []
+        if not 0 < len(texts) <= _MAX_TEXTS or not all(texts):
+            return self._say(HTTPStatus.BAD_REQUEST, f"X-Paddock-Texts: 1 to {_MAX_TEXTS}, in hex")
+        bounds = [query.get(name, [""])[-1] for name in ("start", "end")]
+        if not all(one.isdecimal() and len(one) < 20 for one in bounds):
+            return self._say(HTTPStatus.BAD_REQUEST, "start, end: offsets of lines")
+        start, end = map(int, bounds)
+        spans, reached = find_spans(descriptor, (start, min(end, size)), texts, "folds" in query)
+        headers = {"Content-Type": "application/json"}
+        return self._say(HTTPStatus.OK, json.dumps({"spans": spans, "from": reached}), headers)
 
     def _send_list(self, descriptor: int, _query: dict[str, list[str]]) -> None:
         entries = list_folder(descriptor)

@@ -7,7 +7,7 @@ are searched at once, since RE2, unpacking and reading leave Python's lock to ot
 import os
 import threading
 from collections import deque
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
@@ -20,11 +20,18 @@ from runtime.control.log_search.text import MAX_LINE_BYTES, line_offsets, readab
 Read = Callable[[int, int], bytes]
 """(offset, size) -> bytes; fewer only at the end of the file."""
 
+Find = Callable[[int, int], tuple[Sequence[tuple[int, int]], int] | None]
+"""(start, stop) -> spans of lines, the last one first, and the offset that it came back to."""
+
+Choose = Callable[[bytes], Find | None]
+
 MAX_FOUND_CHARS = 32 << 20
 """What one search returns at most: a page of 5000 lines of 1 MiB each fits no memory."""
 
 _FIRST_BLOCK = 128 << 10
 _MAX_BLOCK = 4 << 20
+_READ_AT_ONCE = 1 << 20
+_SAMPLE = 256 << 10
 _NUM_AT_ONCE = min(4, max(2, os.cpu_count() or 1))
 """One core a block; not all of a large machine's for one search."""
 
@@ -78,6 +85,34 @@ def file_blocks(read: Read, start: int, end: int) -> Iterator[Block]:
             load=partial(read, begin, stop - begin),
             carried=partial(levels.before, begin),
         )
+
+
+def sought_blocks(read: Read, choose: Choose, start: int, end: int) -> Iterator[Block]:
+    """Yield the blocks of a file that may hold wanted lines, from `end` back to `start`.
+
+    What is wanted is often near the end: that is read. Then `choose` returns for a piece of it what
+    is told where it may look, and answers with spans of whole lines and how far it came, or None.
+    What it does not reach is read.
+    """
+    levels, stop = _Levels(read), end
+    for block in file_blocks(read, start, end):
+        yield block
+        stop = block.offset
+        if end - stop >= _READ_AT_ONCE:
+            break
+    find = choose(read(stop, min(_SAMPLE, end - stop))) if stop > start else None
+    while stop > start:
+        found = find(start, stop) if find is not None else None
+        if found is None or not start <= found[1] < stop:
+            yield from file_blocks(read, start, stop)
+            return
+        for first, last in found[0]:
+            yield Block(
+                offset=first,
+                load=partial(read, first, last - first),
+                carried=partial(levels.before, first),
+            )
+        stop = found[1]
 
 
 class _Levels:

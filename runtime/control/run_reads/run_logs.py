@@ -10,19 +10,21 @@ import re
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from runtime import naming
 from runtime.artifacts import RunDirectory
 from runtime.control.captured_source import CapturedSource
+from runtime.control.log_search.needles import needles_of, rarest
 from runtime.control.log_search.patterns import Wanted, compile_wanted
-from runtime.control.log_search.scan import Block, file_blocks, last_lines
+from runtime.control.log_search.scan import Block, Find, file_blocks, last_lines, sought_blocks
 from runtime.control.log_search.text import MAX_LINE_BYTES
 from runtime.control.planned import RunComponent
 from runtime.control.readings import LogPage
 from runtime.control.requests import LogQuery
 from runtime.control.run_reads.run_components import run_components
-from runtime.control.run_source import RunSource, read_whole
+from runtime.control.run_source import Finds, RunSource, read_whole
 from runtime.control.run_sources import RunFolder
 from runtime.control.values import StoredRun
 from runtime.errors import NotFoundError
@@ -44,6 +46,7 @@ _ENV_SERVER = "env-server"
 _LOGS = str(RunDirectory(Path()).path / "logs")
 _ATTEMPT = re.compile(r"attempt_(\d+)")
 _MAX_INDEX_BYTES = 256 << 20
+_USUAL_LINES = 64 << 10
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -102,6 +105,7 @@ class _Reader:
         self.settled: float | None = None
         self._source = source
         self._wanted = wanted
+        self._needles = needles_of(wanted)
         self._since = since
         self._num_lines = num_lines
 
@@ -150,7 +154,16 @@ class _Reader:
         def read(offset: int, length: int) -> bytes:
             return source.read(path, offset, length)
 
-        return file_blocks(read, start, end)
+        if not self._needles or not isinstance(source, Finds):
+            return file_blocks(read, start, end)
+        return sought_blocks(read, partial(self._chosen, source, path), start, end)
+
+    def _chosen(self, source: Finds, path: str, sample: bytes) -> Find | None:
+        needles = rarest(self._needles, sample)
+        if needles is None:
+            return None
+        texts, folds = needles.texts, needles.folds
+        return lambda first, stop: source.find(path, (first, stop), texts, folds=folds)
 
     def _index(self, path: str) -> str:
         data = read_whole(self._source, f"{path}.idx", max_bytes=_MAX_INDEX_BYTES) or b""
@@ -184,15 +197,15 @@ def _attempts(source: RunSource) -> list[int]:
 
 def _last_break(source: RunSource, path: str, size: int) -> int:
     """Return the end of the last whole line: a torn one would be another at the next look."""
-    end = size
+    end, length = size, _USUAL_LINES
     while end > 0:
-        start = max(0, end - MAX_LINE_BYTES)
+        start = max(0, end - length)
         place = source.read(path, start, end - start).rfind(b"\n")
         if place >= 0:
             return start + place + 1
         if size - start >= MAX_LINE_BYTES:
             return size  # a bar that is drawn for ever: better torn than never seen
-        end = start
+        end, length = start, MAX_LINE_BYTES
     return 0
 
 

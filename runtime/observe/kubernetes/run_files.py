@@ -12,7 +12,7 @@ import json
 import re
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -27,7 +27,7 @@ from runtime.kubernetes_profile import FILES_PORT, FILES_SECRET, FILES_SELECTOR
 if TYPE_CHECKING:
     import httpx
 
-MAX_READ_BYTES = 1 << 20
+MAX_READ_BYTES = 4 << 20
 """The most that one read returns."""
 
 OFFER = FilesOffer(selector=FILES_SELECTOR, port=FILES_PORT, secret=FILES_SECRET)
@@ -56,6 +56,14 @@ class Piece:
     data: bytes
     offset: int
     size: int
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """Where lines may be, the last ones first, and the offset from which on all were looked at."""
+
+    spans: tuple[tuple[int, int], ...]
+    reached: int
 
 
 class RunFiles:
@@ -98,6 +106,24 @@ class RunFiles:
             offset = int(response.headers.get("X-Paddock-Offset", "0"))
             data = response.read()
             return Piece(data, offset, offset + len(data))
+
+    def find(
+        self, run_id: str, path: str, span: tuple[int, int], texts: Sequence[bytes], *, folds: bool
+    ) -> Found | None:
+        """Return spans of whole lines that hold one of some texts, from the end of a span back.
+
+        `folds`: in any case; the texts are in lower case. None where that cannot be told: there is
+        no such file, or a server of an earlier release.
+        """
+        headers = {"X-Paddock-Texts": ",".join(text.hex() for text in texts)}
+        query = {"start": str(span[0]), "end": str(span[1])} | ({"folds": "1"} if folds else {})
+        with self._ask(run_id, "find", path, headers=headers, query=query) as response:
+            if response.status_code == 404:
+                return None
+            self._check(response)
+            said = json.loads(response.read())
+            spans = tuple((int(begin), int(end)) for begin, end in said["spans"])
+            return Found(spans, int(said["from"]))
 
     def names(self, run_id: str, folder: str) -> list[str]:
         """Return the names in a folder, none where there is no such folder."""

@@ -107,3 +107,41 @@ def test_a_server_that_is_away_hides_its_own_runs_alone(api: TwoServers) -> None
     assert files.names("run-shelf", "") == ["metrics.jsonl"]
     with pytest.raises(FilesUnavailableError):
         files.names("run-default", "")
+
+
+@pytest.mark.parametrize(
+    ("texts", "bounds", "said"),
+    [
+        ("", {"start": "0", "end": "9"}, "X-Paddock-Texts: 1 to 16, in hex"),
+        ("6f,,6f", {"start": "0", "end": "9"}, "X-Paddock-Texts: 1 to 16, in hex"),
+        ("6", {"start": "0", "end": "9"}, "X-Paddock-Texts: 1 to 16, in hex"),
+        (",".join(["6f"] * 17), {"start": "0", "end": "9"}, "X-Paddock-Texts: 1 to 16, in hex"),
+        ("6f", {"start": "0"}, "start, end: offsets of lines"),
+        ("6f", {"start": "-1", "end": "9"}, "start, end: offsets of lines"),
+    ],
+)
+def test_a_search_that_is_none_is_refused(
+    api: TwoServers, texts: str, bounds: dict[str, str], said: str
+) -> None:
+    headers = {"X-Paddock-Token": TOKEN, "X-Paddock-Texts": texts}
+
+    answer = api.proxy(CLUSTER, 0, "find/run-default/metrics.jsonl", headers=headers, query=bounds)
+
+    assert (answer.status_code, answer.text.strip()) == (400, said)
+
+
+def test_a_search_is_told_what_lies_within_its_bounds(api: TwoServers, tmp_path: Path) -> None:
+    path = tmp_path / CLUSTER / "runs" / "run-default" / "a.log"
+    path.write_text("needle 1\nhay\nNEEDLE 2\n")
+    files = client(api)
+
+    def find(first: int, stop: int, *, folds: bool) -> tuple[tuple[int, int], ...]:
+        found = files.find("run-default", "a.log", (first, stop), [b"needle"], folds=folds)
+        assert found is not None
+        assert found.reached == first
+        return found.spans
+
+    assert find(0, 22, folds=False) == ((0, 22),)  # lines in a row, to save questions
+    assert find(9, 22, folds=False) == ()
+    assert find(9, 99, folds=True) == ((13, 22),)
+    assert files.find("run-default", "none.log", (0, 9), [b"x"], folds=False) is None
