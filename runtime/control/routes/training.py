@@ -15,6 +15,7 @@ from runtime.control.wire.dispatch import (
     PrepareBody,
     ResumeRunBody,
     check_mode,
+    check_source_ref,
 )
 from runtime.errors import NotFoundError, Problem, RefusedError
 
@@ -27,9 +28,11 @@ _KEY = re.compile(r"[A-Za-z0-9._:-]{1,128}")
 def prepare(body: PrepareBody, caller: CallerDep) -> None:
     """Send the client on: the server judges the file itself, at dispatch.
 
-    The client takes a 404 as "the platform validates"; only SFT ends here, before it asks anything.
+    The client takes a 404 as "the platform validates"; what is not served ends here, before it
+    asks anything and makes a volume.
     """
     check_mode(body.mode)
+    check_source_ref(body.source_ref)
     raise NotFoundError(
         "files are validated at dispatch; `paddock plan FILE` does it without dispatching"
     )

@@ -82,8 +82,7 @@ class CreateRunBody(SecretsBody):
     def to_request(self, team_id: str | None) -> CreateRun:
         """Return the request. Raises RefusedError for what is not served, ConfigError for null."""
         check_mode(self.mode)
-        if self.source_ref is not None:
-            raise _not_served("sourceRef", "choose a build of prime-rl with image_tag")
+        check_source_ref(self.source_ref)
         if (self.config is None) == (self.config_text is None):
             raise _not_served("config and configText both or neither", "send one of them")
         text = self.config_text if self.config is None else config_text(self.config)
@@ -158,6 +157,12 @@ def check_mode(mode: str | None) -> None:
     """Refuse every kind of training but RL."""
     if mode not in (None, "rl"):
         raise _not_served(f"mode {mode[:16]!r}", 'RL runs only: mode "rl", or none')
+
+
+def check_source_ref(source_ref: str | None) -> None:
+    """Refuse a branch of prime-rl's repository: what runs is in an image."""
+    if source_ref is not None:
+        raise _not_served("sourceRef", "choose a build of prime-rl with image_tag")
 
 
 def _not_served(what: str, fix: str) -> RefusedError:

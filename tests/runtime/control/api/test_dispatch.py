@@ -203,8 +203,11 @@ def test_half_of_a_surrogate_pair_is_refused_wherever_it_stands(
 
 
 @pytest.mark.parametrize("path", [RUNS, f"{RUNS}/prepare"])
-def test_sft_is_not_served(server: ApiServer, ada: Person, path: str) -> None:
-    body: dict[str, object] = {"mode": "sft"}
+@pytest.mark.parametrize("asked", [{"mode": "sft"}, {"mode": "rl", "sourceRef": "main"}])
+def test_sft_and_a_branch_are_not_served(
+    server: ApiServer, ada: Person, path: str, asked: dict[str, str]
+) -> None:
+    body: dict[str, object] = dict(asked)
     if path == RUNS:
         body["config"] = {"data": {}}
 

@@ -1,11 +1,13 @@
 """Whatever a client sends: never a 5xx, and every error in a body that the client can show.
 
 Requests are made by schemathesis from the application's own OpenAPI document, right ones and wrong
-ones, with fixed seeds; each names a run and a volume that exist. Scripted services answer what no
+ones, with fixed seeds; each names a run and a volume that exist. PADDOCK_FUZZ_EXAMPLES asks for so
+many of an operation, other ones every time. Scripted services answer what no
 run on this machine could; the services of a real server decide as `paddock serve` does.
 """
 
 import json
+import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from uuid import uuid4
@@ -24,6 +26,8 @@ from tests.runtime.control.operating.dispatching import config
 RUNS, VOLUMES = "/training/runs", "/training/volumes"
 AS_PRINTED = ("/training/runs", "/prepare", "/pause", "/resume")
 NUM_OPERATIONS = 28
+USUAL_EXAMPLES = 15
+NUM_EXAMPLES = int(os.environ.get("PADDOCK_FUZZ_EXAMPLES", USUAL_EXAMPLES))
 HALF = "\ud800"  # of a pair, which JSON can write and UTF-8 cannot
 ODD_VALUES = [
     ({}, 201, ""),
@@ -87,10 +91,10 @@ def fuzz(
 
     @given(case=operation.as_strategy(generation_mode=mode))
     @settings(
-        max_examples=15,
+        max_examples=NUM_EXAMPLES,
         deadline=None,
         database=None,
-        derandomize=True,
+        derandomize=NUM_EXAMPLES == USUAL_EXAMPLES,
         phases=[Phase.generate],
         suppress_health_check=list(HealthCheck),
     )
