@@ -59,7 +59,9 @@ STAGES = (
     Stage(
         name="control",
         commands=(
-            pytest_command("-m", "control and not (engine or embedded or crash or e2e or cluster)"),
+            pytest_command(
+                "-m", "control and not (engine or embedded or crash or e2e or cluster or long)"
+            ),
         ),
         limit_s=1500,
     ),
