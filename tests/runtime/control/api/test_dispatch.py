@@ -207,9 +207,7 @@ def test_half_of_a_surrogate_pair_is_refused_wherever_it_stands(
 def test_sft_and_a_branch_are_not_served(
     server: ApiServer, ada: Person, path: str, asked: dict[str, str]
 ) -> None:
-    body: dict[str, object] = dict(asked)
-    if path == RUNS:
-        body["config"] = {"data": {}}
+    body = {**asked, "config": {"data": {}}} if path == RUNS else asked
 
     status, answer = server.ask("POST", path, ada.token, json=body)
 
