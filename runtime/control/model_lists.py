@@ -112,9 +112,9 @@ class ModelLists:
     def _begin(self, connection: KubernetesConnection) -> Future[ModelList]:
         with self._lock:
             if connection not in self._reading:
+                # it waits for the lock; one that cannot be started leaves nothing to wait for
+                threading.Thread(target=self._read, args=(connection,), daemon=True).start()
                 self._reading[connection] = Future()
-                thread = threading.Thread(target=self._read, args=(connection,), daemon=True)
-                thread.start()
             return self._reading[connection]
 
     def _read(self, connection: KubernetesConnection) -> None:
