@@ -15,8 +15,15 @@ import typer
 from runtime.cluster import KubernetesConnection
 from runtime.commands.admin.database import DatabaseOption, opened
 from runtime.commands.interrupts import end_by_interrupt, note_interrupt
-from runtime.commands.serve import WorkersOption, write_log_as_json
+from runtime.commands.serve import (
+    DrainOption,
+    EndOperationsOption,
+    WorkersOption,
+    ending,
+    write_log_as_json,
+)
 from runtime.commands.session import find_project, offline_project, say
+from runtime.control.operations import DRAIN_S, OperatorLimits
 from runtime.entry import INTERRUPTED
 from runtime.errors import Problem, SettingsError
 from runtime.locate import cluster_connection
@@ -37,6 +44,8 @@ def reconcile(
     ),
     database: DatabaseOption = None,
     workers: WorkersOption = 4,
+    drain: DrainOption = DRAIN_S,
+    end_operations: EndOperationsOption = False,
     once: Annotated[bool, typer.Option("--once", help="one round, then end")] = False,
     interval: Annotated[
         float, typer.Option(min=0.5, help="seconds between looks, with --cluster or --context")
@@ -47,7 +56,8 @@ def reconcile(
     With --cluster or --context it only writes what becomes of that cluster's runs.
     """
     if cluster is None and context is None:
-        note_interrupt(partial(_drive, database, workers, once=once))
+        limits = OperatorLimits(num_workers=workers, drain_s=drain, ends_operations=end_operations)
+        note_interrupt(partial(_drive, database, limits, once=once))
     elif database is not None:
         message = "excludes --cluster and --context, which observe without a database"
         raise SettingsError([Problem(loc=("database",), message=message)], source="reconcile")
@@ -59,15 +69,15 @@ def reconcile(
             note_interrupt(partial(_observe, connection, interval))
 
 
-def _drive(database: str | None, workers: int, ended: threading.Event, *, once: bool) -> None:
+def _drive(
+    database: str | None, limits: OperatorLimits, ended: threading.Event, *, once: bool
+) -> None:
     """Do what a server does for the runs of its clusters."""
     write_log_as_json()
     with opened(database) as store:
         from runtime.control.assembly import reconcile_once, running
-        from runtime.control.operator import OperatorLimits
 
         where = {"checkout": find_project(), "environ": os.environ}
-        limits = OperatorLimits(num_workers=workers)
         if once:
             found = reconcile_once(store, **where, limits=limits, is_over=ended)
             say(f"{found.num_runs} runs were looked at")
@@ -80,7 +90,7 @@ def _drive(database: str | None, workers: int, ended: threading.Event, *, once: 
         with running(store, **where, limits=limits):
             say(f"paddock reconciles the runs of {store.name}")
             ended.wait()
-            say("ending: no more work is taken; operations under way go on by themselves")
+            say(ending(limits))
 
 
 def _observe(

@@ -13,6 +13,7 @@ import typer
 
 from runtime.commands.admin.database import DatabaseOption, opened
 from runtime.commands.session import find_project, say
+from runtime.control.operations import DRAIN_S, OPERATION_S, OperatorLimits
 
 _HOST = "127.0.0.1"
 _PORT = 8899
@@ -21,6 +22,23 @@ REQUEST_LOGGER = "paddock.api"
 
 WorkersOption = Annotated[
     int, typer.Option(min=1, max=64, help="operations of the engine at a time")
+]
+DrainOption = Annotated[
+    float,
+    typer.Option(
+        min=0.0,
+        max=OPERATION_S,
+        envvar="PADDOCK_DRAIN",
+        help="seconds that operations under way get once this is ended; then they go on alone",
+    ),
+]
+EndOperationsOption = Annotated[
+    bool,
+    typer.Option(
+        "--end-operations",
+        envvar="PADDOCK_END_OPERATIONS",
+        help="interrupt them then, once each: for a container, in which nothing goes on alone",
+    ),
 ]
 
 
@@ -31,18 +49,19 @@ def serve(
     port: Annotated[int, typer.Option(min=0, max=65_535, help="port; 0: a free one")] = _PORT,
     database: DatabaseOption = None,
     workers: WorkersOption = 4,
+    drain: DrainOption = DRAIN_S,
+    end_operations: EndOperationsOption = False,
 ) -> None:
     """Serve the API of `prime`, and run what is dispatched until SIGTERM."""
+    limits = OperatorLimits(num_workers=workers, drain_s=drain, ends_operations=end_operations)
     write_log_as_json()
     with ExitStack() as parts:
         store = parts.enter_context(opened(database))
         # loaded here, since the other commands start without the server's libraries
         from runtime.control.app import create_app, listen, make_server
         from runtime.control.assembly import running
-        from runtime.control.operator import OperatorLimits
 
         listener = parts.enter_context(listen(host, port))
-        limits = OperatorLimits(num_workers=workers)
         plane = parts.enter_context(
             running(store, checkout=find_project(), environ=os.environ, limits=limits)
         )
@@ -53,7 +72,13 @@ def serve(
         address = f"http://{host}:{listener.getsockname()[1]}"
         say(f"paddock serves {address} from {store.name}")
         server.run([listener])
-        say("ending: no more work is taken; operations under way go on by themselves")
+        say(ending(limits))
+
+
+def ending(limits: OperatorLimits) -> str:
+    """Return what is said when no more work is taken."""
+    then = "are interrupted" if limits.ends_operations else "go on by themselves"
+    return f"ending: no more work is taken; after {limits.drain_s:g} s operations under way {then}"
 
 
 def write_log_as_json() -> None:

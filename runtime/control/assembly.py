@@ -26,7 +26,8 @@ from runtime.control.known_clusters import KnownClusters
 from runtime.control.known_stacks import KnownStacks
 from runtime.control.lease_keeper import LeaseKeeper
 from runtime.control.next_attempt import NextAttempts
-from runtime.control.operator import OperatorLimits, ProcessOperator
+from runtime.control.operations import OperatorLimits
+from runtime.control.operator import ProcessOperator
 from runtime.control.orphans import Orphan
 from runtime.control.presence import host_bound, present
 from runtime.control.readings import Usage

@@ -29,6 +29,9 @@ OPERATION_S = 2000.0
 """How long an operation may take at most: more than each call of the engine may, of which a destroy
 after a crash has two."""
 
+DRAIN_S = 20.0
+"""How long a server that ends waits for operations; a service of systemd has 90 s to end."""
+
 
 class OperationKind(StrEnum):
     """What is done with a run's stack."""
@@ -132,6 +135,19 @@ def not_performed(
 def server_lease(holder: str) -> str:
     """Return the name of the lease that a server holds while it lives."""
     return f"server/{holder}"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class OperatorLimits:
+    """How much is done at once, and for how long."""
+
+    num_workers: int = 4
+    operation_s: float = OPERATION_S
+    grace_s: float = 60.0
+    drain_s: float = DRAIN_S
+    """How long a server that ends waits for what is under way."""
+    ends_operations: bool = False
+    """Interrupt what is under way then; else it goes on alone."""
 
 
 class OperationBusyError(PaddockError):

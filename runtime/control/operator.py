@@ -1,7 +1,8 @@
 """Performs operations on runs' stacks, each in an OS process of its own (`runtime.control.worker`).
 
 A worker has its own session, PULUMI_HOME and project folder, and outlives its server: what a dead
-server on this host began is found in the run's folder. After every operation the stack's settings
+server on this host began is found in the run's folder. Where nothing outlives a server, as in a
+container, its workers are interrupted before it ends. After every operation the stack's settings
 file is copied into the store, from where any server restores it.
 """
 
@@ -9,7 +10,7 @@ import logging
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -19,17 +20,17 @@ from sqlalchemy.exc import DBAPIError
 from runtime.control.backend import engine_service_environment
 from runtime.control.failures import INTERRUPTED, failure_of
 from runtime.control.operations import (
-    OPERATION_S,
     Operation,
     OperationBusyError,
     OperationKind,
     OperationReport,
     OperationState,
+    OperatorLimits,
 )
 from runtime.control.projects import PerformedReport, RunFolder, run_folder
 from runtime.control.store import leases, operations, stack_files
 from runtime.control.store.store import Store
-from runtime.control.worker import WorkerRequest, report_of
+from runtime.control.worker import WorkerRequest, failed_report, report_of
 from runtime.control.worker_process import Watch, interrupt, is_performed, run_worker
 from runtime.errors import PaddockError
 
@@ -39,16 +40,8 @@ _NUM_LAST = 100
 """Of how many operations a closing server writes the end: more than end between two passes."""
 
 _POLL_S = 0.1
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class OperatorLimits:
-    """How much is done at once, and for how long."""
-
-    num_workers: int = 4
-    operation_s: float = OPERATION_S
-    grace_s: float = 60.0
-    close_s: float = 20.0
+_KILL_S = 5.0
+"""How long it takes to kill what heard no interrupt."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -67,7 +60,7 @@ class ProcessOperator:
         *,
         checkout: Path,
         environ: Mapping[str, str],
-        limits: OperatorLimits = OperatorLimits(),
+        limits: OperatorLimits = OperatorLimits(),  # noqa: B008 - frozen
     ) -> None:
         """Keep the store and the checkout whose program is run."""
         self._store = store
@@ -93,25 +86,25 @@ class ProcessOperator:
             )
             self._live[run_id] = _Live(operation=operation, thread=thread)
             self._remember(report_of(operation, OperationState.RUNNING))
-        thread.start()
+            thread.start()  # here, since `close` waits for all that it finds
 
     def state(self, run_id: str) -> OperationReport | None:
-        """Return the newest operation that this server or another one on its host began."""
+        """Return the newest operation that this server or a dead one on its host began."""
         with self._lock:
             known = self._reports.get(run_id)
-            if run_id in self._live:
+            if known is not None:
                 return known
         folder = run_folder(run_id)
         found = folder.read()
-        if found is None or (known is not None and not _is_newer(found.report, known)):
-            return known
+        if found is None:
+            return None
         if found.report.state is OperationState.RUNNING:
             if is_performed(found):
                 return found.report
             found = folder.read() or found  # it may have ended in between
         report = self._ended(folder, found)
         with self._lock:
-            if run_id not in self._live:
+            if run_id not in self._reports:
                 self._remember(report)
             return self._reports[run_id]
 
@@ -127,13 +120,15 @@ class ProcessOperator:
             interrupt(found)
 
     def close(self) -> None:
-        """Take no more operations and give those under way time; later they go on alone."""
+        """Take no more operations, and do with those under way as the limits say."""
         with self._lock:
             self._is_closing = True
-            threads = [live.thread for live in self._live.values()]
-        deadline = time.monotonic() + self._limits.close_s
-        for thread in threads:
-            thread.join(max(0.0, deadline - time.monotonic()))
+            lives = list(self._live.values())
+        if _join(lives, self._limits.drain_s) and self._limits.ends_operations:
+            for live in lives:
+                live.interrupted.set()
+            _LOG.info("operations under way are interrupted, since they end with this server")
+            _join(lives, self._limits.grace_s + _KILL_S)
         self._write_last_reports()
 
     def _write_last_reports(self) -> None:
@@ -151,6 +146,8 @@ class ProcessOperator:
             _LOG.error("how the last operations ended was not stored: %s", error)
 
     def _is_under_way(self, run_id: str) -> bool:
+        if run_id in self._reports:  # of this server, so it is over
+            return False
         found = run_folder(run_id).read()
         is_running = found is not None and found.report.state is OperationState.RUNNING
         return found is not None and is_running and is_performed(found)
@@ -166,7 +163,7 @@ class ProcessOperator:
             failure = failure_of(
                 error, live.operation.kind, secrets=live.operation.secrets.values()
             )
-            report = _failed(live.operation, failure.code, failure.message)
+            report = failed_report(live.operation, failure.code, failure.message)
         if report.state is OperationState.FAILED:
             said = run_id, report.kind, report.code, report.message
             _LOG.warning("run %s: %s failed (%s): %s", *said, extra={"run": run_id})
@@ -177,7 +174,7 @@ class ProcessOperator:
     def _run_in_turn(self, live: _Live) -> OperationReport:
         while not self._slots.acquire(timeout=_POLL_S):
             if live.interrupted.is_set():
-                return _failed(live.operation, INTERRUPTED, "interrupted before its turn")
+                return failed_report(live.operation, INTERRUPTED, "interrupted before its turn")
         try:
             return self._run(live)
         finally:
@@ -186,7 +183,7 @@ class ProcessOperator:
     def _run(self, live: _Live) -> OperationReport:
         operation = live.operation
         if live.interrupted.is_set():
-            return _failed(operation, INTERRUPTED, "interrupted before its turn")
+            return failed_report(operation, INTERRUPTED, "interrupted before its turn")
         folder = run_folder(operation.run_id)
         folder.make()
         self._exchange_settings(folder)
@@ -277,22 +274,9 @@ class ProcessOperator:
             del self._reports[oldest]
 
 
-def _is_newer(found: OperationReport, known: OperationReport) -> bool:
-    """Tell whether what a run's folder shows was begun by another server of this host, later.
-
-    What this server knows may be newer: an operation that failed before its turn is in no folder.
-    """
-    if found.operation_id == known.operation_id:
-        return False
-    ended = found.finished_at
-    return ended is None or (known.finished_at is not None and ended > known.finished_at)
-
-
-def _failed(operation: Operation, code: str, message: str) -> OperationReport:
-    return replace(
-        report_of(operation, OperationState.FAILED),
-        code=code,
-        message=message,
-        is_retryable=operation.kind is not OperationKind.MAKE,
-        finished_at=datetime.now(UTC),
-    )
+def _join(lives: Iterable[_Live], timeout_s: float) -> bool:
+    """Wait for operations, for all together as long as this; tell whether one is under way yet."""
+    deadline = time.monotonic() + timeout_s
+    for live in lives:
+        live.thread.join(max(0.0, deadline - time.monotonic()))
+    return any(live.thread.is_alive() for live in lives)

@@ -91,6 +91,17 @@ def report_of(operation: Operation, state: OperationState) -> OperationReport:
     )
 
 
+def failed_report(operation: Operation, code: str, message: str) -> OperationReport:
+    """Return the report of an operation that failed without a word of its worker."""
+    return replace(
+        report_of(operation, OperationState.FAILED),
+        code=code,
+        message=message,
+        is_retryable=operation.kind is not OperationKind.MAKE,
+        finished_at=datetime.now(UTC),
+    )
+
+
 def _make(project: Project, operation: Operation) -> None:
     stack = operation.run_id
     if stack in stacks.list_stacks(project):  # an earlier try was cut off; it holds nothing yet

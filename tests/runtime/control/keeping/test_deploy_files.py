@@ -16,6 +16,7 @@ from packaging.utils import canonicalize_name
 from runtime.cli import app
 from runtime.cluster_settings import LocalClusterSettings
 from runtime.control.app import DEFAULT_PORT, MAX_BODY_BYTES
+from runtime.control.operations import OperatorLimits
 
 ROOT = Path(__file__).resolve().parents[4]
 DOCUMENT = (ROOT / "docs" / "operations.md").read_text()
@@ -124,6 +125,9 @@ def test_the_unit_ends_the_server_alone() -> None:
     )
 
     assert settings["KillMode"] == "process"
+    # requests have 10 s, and the last pass of each loop up to 30
+    assert int(settings["TimeoutStopSec"]) >= OperatorLimits().drain_s + 40
+    assert "--end-operations" not in settings["ExecStart"]
     assert settings["ExecStart"].endswith(f"paddock serve --host 127.0.0.1 --port {DEFAULT_PORT}")
     assert settings["StateDirectoryMode"] == "0700"
     assert "PrivateTmp" not in settings
@@ -131,6 +135,21 @@ def test_the_unit_ends_the_server_alone() -> None:
     assert settings["ProtectSystem"] == "strict"
     runs = LocalClusterSettings.model_fields["runs_path"].default
     assert settings["ReadWritePaths"] == f"-{settings['WorkingDirectory']}/{runs}"
+
+
+def test_the_image_interrupts_operations_before_docker_kills_them(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    variables = dict(re.findall(r"(PADDOCK_(?:DRAIN|END_OPERATIONS))=(\d+)", IMAGE))
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    command = typer.main.get_command(app).commands["serve"]  # type: ignore[attr-defined]  # a group
+
+    given = command.make_context("serve", []).params
+
+    assert given["end_operations"] is True
+    assert 0 < given["drain"] <= 5
+    assert all(f"| `{name}` |" in DOCUMENT for name in variables)
 
 
 @pytest.mark.parametrize("text", [DOCUMENT, IMAGE, UNIT])

@@ -9,15 +9,16 @@ from runtime.control.operations import (
     OperationKind,
     OperationReport,
     OperationState,
+    OperatorLimits,
 )
-from runtime.control.operator import OperatorLimits, ProcessOperator
+from runtime.control.operator import ProcessOperator
 from runtime.control.projects import RunFolder, run_folder
 from runtime.control.store.store import Store
 from tests.engine.sites import ROOT, Site
 from tests.waiting import wait_for
 
 OPERATION_S = 180
-LIMITS = OperatorLimits(num_workers=2, operation_s=150.0, grace_s=20.0, close_s=1.0)
+LIMITS = OperatorLimits(num_workers=2, operation_s=150.0, grace_s=20.0, drain_s=1.0)
 
 _numbers = itertools.count()
 
@@ -82,6 +83,26 @@ def ended(operator: ProcessOperator, run_id: str) -> OperationReport:
 def folder_of(run_id: str) -> RunFolder:
     """Return the private folder of a run of the site, whose home is this process' own."""
     return run_folder(run_id)
+
+
+def scripted_environment(folder: Path, script: str, **extra: str) -> dict[str, str]:
+    """Make an engine that is a shell script, and return the environment that finds it.
+
+    It has `NOTES`, the folder; home and cache are in there too.
+    """
+    programs = folder / "bin"
+    programs.mkdir()
+    for name, text in {"pulumi": script, "pulumi-language-python": "exit 1"}.items():
+        (programs / name).write_text(f"#!/bin/sh\n{text}\n")
+        (programs / name).chmod(0o755)
+    return {
+        "PATH": f"{programs}:/usr/bin:/bin",
+        "HOME": str(folder),
+        "PADDOCK_HOME": str(folder / "home"),
+        "PADDOCK_CACHE": str(folder / "cache"),
+        "NOTES": str(folder),
+        **extra,
+    }
 
 
 def files_with(text: str, folder: Path) -> list[Path]:

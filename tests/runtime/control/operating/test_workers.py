@@ -6,12 +6,22 @@ from pathlib import Path
 
 import pytest
 
-from runtime.control.operations import OperationBusyError, OperationKind, OperationState
-from runtime.control.operator import OperatorLimits, ProcessOperator
+from runtime.control.operations import (
+    OperationBusyError,
+    OperationKind,
+    OperationState,
+    OperatorLimits,
+)
+from runtime.control.operator import ProcessOperator
 from runtime.control.store.store import Store
 from runtime.processes import session_processes
 from tests.engine.sites import ROOT
-from tests.runtime.control.operating.operations import ended, folder_of, operation
+from tests.runtime.control.operating.operations import (
+    ended,
+    folder_of,
+    operation,
+    scripted_environment,
+)
 from tests.waiting import wait_for
 
 pytestmark = pytest.mark.control
@@ -32,20 +42,9 @@ def make_operator(
     monkeypatch.setenv("PADDOCK_CACHE", str(tmp_path / "cache"))
 
     def make(script: str, **limits: float) -> ProcessOperator:
-        programs = tmp_path / "bin"
-        programs.mkdir()
-        for name, text in {"pulumi": script, "pulumi-language-python": "exit 1"}.items():
-            (programs / name).write_text(f"#!/bin/sh\n{text}\n")
-            (programs / name).chmod(0o755)
-        environ = {
-            "PATH": f"{programs}:/usr/bin:/bin",
-            "HOME": str(tmp_path),
-            "PADDOCK_HOME": str(tmp_path / "home"),
-            "PADDOCK_CACHE": str(tmp_path / "cache"),
-            "PADDOCK_DATABASE": f"postgresql://me:{CANARY}@db/paddock",
-            "NOTES": str(tmp_path),
-        }
-        chosen = OperatorLimits(**{"close_s": 1.0, **limits})  # type: ignore[arg-type] # as given
+        database = f"postgresql://me:{CANARY}@db/paddock"
+        chosen = OperatorLimits(**{"drain_s": 1.0, **limits})  # type: ignore[arg-type] # as given
+        environ = scripted_environment(tmp_path, script, PADDOCK_DATABASE=database)
         return ProcessOperator(sqlite_store, checkout=ROOT, environ=environ, limits=chosen)
 
     return make
