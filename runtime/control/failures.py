@@ -16,9 +16,19 @@ from runtime.errors import PaddockError
 INTERRUPTED = "interrupted"
 """Code of an operation that was asked to end early, or whose worker died."""
 
+PROVISION_TIMEOUT = "provision-timeout"
+"""Code, and first word of the message, of what makes a run or brings it up and was ended as late:
+the run fails, since another try would hold its room for as long again."""
+
 CUT_OFF = frozenset({INTERRUPTED, KilledError.code})
+"""Codes of an operation that may be done again, and could not take back what it had made."""
+
+NOT_TAKEN_BACK = CUT_OFF | {PROVISION_TIMEOUT}
 """Codes of an operation that could not take back what it had made."""
 
+_PROVISIONING = frozenset(
+    {OperationKind.MAKE, OperationKind.SET, OperationKind.UP, OperationKind.RESUME}
+)
 _MAX_CHARS = 600
 _PATTERNS = (
     (UNREACHABLE, re.compile(r"\(teardown=unreachable")),
@@ -57,6 +67,9 @@ def failure_of(
     for secret in sorted(filter(None, secrets), key=len, reverse=True):
         text = text.replace(secret, "***")
     message = _reason(text) or f"{kind} failed: {type(error).__name__}"
+    if isinstance(error, LateError) and kind in _PROVISIONING:
+        said = f"{PROVISION_TIMEOUT}: {_lateness(text)}"
+        return Failure(code=PROVISION_TIMEOUT, message=said, is_retryable=False)
     if isinstance(error, LockedError):
         return Failure(code=ENGINE_ALIVE, message=message, is_retryable=True)
     code = next((code for code, pattern in _PATTERNS if pattern.search(text)), None)
@@ -71,6 +84,13 @@ def failure_of(
         message=message if is_ours else f"{kind} failed: {type(error).__name__}",
         is_retryable=may_pass or isinstance(error, OSError),
     )
+
+
+def _lateness(text: str) -> str:
+    """Return what was late, and what the engine had said by then."""
+    first, _, rest = text.partition("\n")
+    late = first.partition(": ")[0]
+    return f"{late}; {_reason(rest)}" if rest.strip() else late
 
 
 def _reason(text: str) -> str:

@@ -4,7 +4,7 @@ The part of `runtime.control.steps` that begins with a terminal state.
 """
 
 from runtime.control.captures import CAPTURE_LIMIT_S, MAX_AGAIN, CaptureNote, CaptureState
-from runtime.control.failures import CUT_OFF
+from runtime.control.failures import NOT_TAKEN_BACK
 from runtime.control.operations import UNREACHABLE, OperationKind, OperationState
 from runtime.control.situations import MAKING, Situation
 from runtime.control.step_kinds import (
@@ -97,7 +97,7 @@ def _unused(at: Situation) -> Step:
     if at.run.capture is not Capture.DONE:
         return EndCapture(capture=Capture.DONE)
     newest = at.newest
-    has_taken_back = newest is not None and newest.code not in CUT_OFF
+    has_taken_back = newest is not None and newest.code not in NOT_TAKEN_BACK
     if at.failed(OperationKind.MAKE) and has_taken_back:
         return SetTeardown(teardown=Teardown.DONE)
     return Start(kind=OperationKind.REMOVE)

@@ -99,7 +99,7 @@ class ProcessOperator:
         if found is None:
             return None
         if found.report.state is OperationState.RUNNING:
-            if is_performed(found):
+            if is_performed(folder, found):
                 return found.report
             found = folder.read() or found  # it may have ended in between
         report = self._ended(folder, found)
@@ -148,9 +148,10 @@ class ProcessOperator:
     def _is_under_way(self, run_id: str) -> bool:
         if run_id in self._reports:  # of this server, so it is over
             return False
-        found = run_folder(run_id).read()
+        folder = run_folder(run_id)
+        found = folder.read()
         is_running = found is not None and found.report.state is OperationState.RUNNING
-        return found is not None and is_running and is_performed(found)
+        return found is not None and is_running and is_performed(folder, found)
 
     def _perform(self, run_id: str) -> None:
         with self._lock:

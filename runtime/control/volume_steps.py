@@ -5,6 +5,7 @@ Called by `runtime.control.volume_stacks`, once a second for each volume that is
 
 from dataclasses import dataclass
 
+from runtime.control.failures import PROVISION_TIMEOUT
 from runtime.control.operations import OperationKind, OperationReport, OperationState
 from runtime.control.values import Volume, VolumeStatus
 
@@ -57,7 +58,8 @@ def next_volume_step(
         return Settle(status=VolumeStatus.RUNNING)
     if failed is None or failed.kind not in {OperationKind.MAKE, OperationKind.UP}:
         return Perform(kind=kind)
-    if not failed.is_retryable:
+    # a volume holds no room meanwhile, so one that takes long to be made is waited for
+    if not failed.is_retryable and failed.code != PROVISION_TIMEOUT:
         return Settle(status=VolumeStatus.FAILED, reason=failed.message)
     return Perform(kind=kind, is_again=True, reason=failed.message)
 

@@ -1,7 +1,8 @@
 """A worker as its server sees it: started, waited for with a watchdog, ended with its engine.
 
 One SIGINT, which the worker passes on to its engine; after the grace everything in the worker's
-session is killed. Supervisors of local runs are in sessions of their own and live on.
+session is killed. What was ended at its limit is told as late. Supervisors of local runs are in
+sessions of their own and live on.
 """
 
 import contextlib
@@ -12,8 +13,11 @@ import sys
 import threading
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
 
+from runtime.control.engine_call import LateError
+from runtime.control.failures import INTERRUPTED, failure_of
 from runtime.control.operations import OperationState
 from runtime.control.projects import PerformedReport, RunFolder, open_log
 from runtime.control.worker import REQUEST, WorkerRequest, report_of
@@ -77,7 +81,10 @@ def run_worker(
         raise
     if worker is None:
         return process.wait()
-    return _await_end(process, worker, request.ends_by, watch)
+    is_late = _await_end(process, worker, request.ends_by, watch)
+    if is_late:
+        _tell_late(folder)
+    return process.wait()
 
 
 def _tell(process: subprocess.Popen[bytes], request: bytes) -> None:
@@ -88,14 +95,15 @@ def _tell(process: subprocess.Popen[bytes], request: bytes) -> None:
         process.stdin.close()
 
 
-def is_performed(performed: PerformedReport) -> bool:
-    """Tell whether anything of an operation lives; what is past its end is killed here."""
+def is_performed(folder: RunFolder, performed: PerformedReport) -> bool:
+    """Tell whether anything of an operation lives; what is past its end is killed and told late."""
     worker = performed.worker
     if worker is None:
         return False
     left = session_processes(worker)
     if left and time.time() > performed.ends_by:
         end_session(worker, grace_s=0.0)
+        _tell_late(folder)
         return False
     return bool(left)
 
@@ -120,17 +128,38 @@ def _await_end(
     worker: ProcessId,
     ends_by: float,
     watch: Watch,
-) -> int:
+) -> bool:
+    """Wait for a worker, and end it at its limit or when asked; tell whether it was its limit."""
     grace_s = watch.grace_s
     kill_at: float | None = None
+    is_late = False
     while process.poll() is None:
         now = time.time()
         if kill_at is None and (watch.interrupted.is_set() or now > ends_by - grace_s):
             kill_at = now + grace_s
+            is_late = not watch.interrupted.is_set()
             send_signal(worker, signal.SIGINT)
         elif kill_at is not None and now > kill_at:
             break
         time.sleep(_POLL_S)
     # a worker that ended as it should has left nothing
     end_session(worker, grace_s=0.0 if process.poll() is None else grace_s)
-    return process.wait()
+    return is_late
+
+
+def _tell_late(folder: RunFolder) -> None:
+    """Write that an operation was ended at its limit, unless it came to an end of its own."""
+    found = folder.read()
+    if found is None or (found.report.finished_at and found.report.code != INTERRUPTED):
+        return
+    kind = found.report.kind
+    failure = failure_of(LateError(f"{kind} was not done in its time and was ended"), kind)
+    report = replace(
+        found.report,
+        state=OperationState.FAILED,
+        code=failure.code,
+        message=failure.message,
+        is_retryable=failure.is_retryable,
+        finished_at=datetime.now(UTC),
+    )
+    folder.write(replace(found, report=report))

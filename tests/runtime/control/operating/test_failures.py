@@ -3,7 +3,7 @@
 import pytest
 
 from runtime.control.engine_call import KilledError, LateError
-from runtime.control.failures import failure_of
+from runtime.control.failures import PROVISION_TIMEOUT, failure_of
 from runtime.control.locks import LockedError
 from runtime.control.operations import CAPACITY, ENGINE_ALIVE, UNREACHABLE, OperationKind
 from runtime.errors import SettingsError, StackError
@@ -18,6 +18,7 @@ REFUSED = """pulumi up failed with exit code 255
     error: update failed"""
 AWAY = "pulumi destroy failed with exit code 255\n  error: it is away (teardown=unreachable, noted)"
 LOCKED = "pulumi up failed with exit code 255\nerror: the stack is currently locked by 1 lock(s)."
+LATE = "pulumi up was not done within 900 s and was ended: see what it waited for"
 BROKEN = "pulumi up failed with exit code 255\n    error: the model is not in the cache"
 SILENT = "pulumi up failed with exit code 255\n    error: the Kubernetes API does not answer"
 
@@ -32,7 +33,13 @@ SILENT = "pulumi up failed with exit code 255\n    error: the Kubernetes API doe
         (StackError(BROKEN), UP, "stack", False),
         (StackError(BROKEN), DESTROY, "stack", True),
         (StackError(SILENT), UP, "stack", True),
-        (LateError("pulumi up was not done within 900 s"), UP, "stack_late", True),
+        (LateError(LATE), UP, PROVISION_TIMEOUT, False),
+        (LateError(LATE), OperationKind.RESUME, PROVISION_TIMEOUT, False),
+        (LateError(LATE), OperationKind.MAKE, PROVISION_TIMEOUT, False),
+        (LateError(LATE), DESTROY, "stack_late", True),
+        (LateError(LATE), OperationKind.REMOVE, "stack_late", True),
+        (LateError(LATE), OperationKind.RECOVER, "stack_late", True),
+        (LateError(f"{LATE}\n{REFUSED}"), UP, PROVISION_TIMEOUT, False),
         (KilledError("pulumi up was killed by signal 9"), UP, "stack_killed", True),
         (SettingsError([bad_run_id("x")]), OperationKind.MAKE, "settings", False),
         (KeyboardInterrupt(), UP, "interrupted", True),
@@ -52,6 +59,15 @@ def test_the_message_is_the_reason_without_the_engines_frame() -> None:
     failure = failure_of(StackError(REFUSED), UP)
 
     assert failure.message == "needs 2 slots, 0 of 4 are free (wait for a run to end)"
+
+
+def test_the_message_of_what_was_late_has_its_code_and_the_engines_last_words() -> None:
+    late = f"{PROVISION_TIMEOUT}: pulumi up was not done within 900 s and was ended"
+
+    assert PROVISION_TIMEOUT == "provision-timeout"
+    assert failure_of(LateError(LATE), UP).message == late
+    error = LateError(f"{LATE}\n    error: the model is not in the cache")
+    assert failure_of(error, UP).message == f"{late}; the model is not in the cache"
 
 
 def test_the_message_has_nothing_that_is_no_error() -> None:

@@ -4,6 +4,7 @@ from datetime import UTC, datetime
 
 import pytest
 
+from runtime.control.failures import PROVISION_TIMEOUT
 from runtime.control.operations import OperationKind, OperationReport, OperationState
 from runtime.control.values import Volume, VolumeStatus
 from runtime.control.volume_steps import (
@@ -33,7 +34,9 @@ def volume(status: VolumeStatus) -> Volume:
     )
 
 
-def report(kind: OperationKind, state: str, *, is_retryable: bool = False) -> OperationReport:
+def report(
+    kind: OperationKind, state: str, *, is_retryable: bool = False, code: str = ""
+) -> OperationReport:
     return OperationReport(
         operation_id="o",
         kind=kind,
@@ -42,6 +45,7 @@ def report(kind: OperationKind, state: str, *, is_retryable: bool = False) -> Op
         state=OperationState(state),
         message="why",
         is_retryable=is_retryable,
+        code=code,
     )
 
 
@@ -54,6 +58,12 @@ def report(kind: OperationKind, state: str, *, is_retryable: bool = False) -> Op
         (PENDING, None, "2Ti", Perform(kind=UP)),  # another server made it
         (PENDING, report(UP, "done"), "2Ti", Settle(status=VolumeStatus.RUNNING)),
         (PENDING, report(UP, "done"), "1Ti", Perform(kind=UP)),  # it is to grow
+        (
+            PENDING,
+            report(UP, "failed", code=PROVISION_TIMEOUT),
+            "2Ti",
+            Perform(kind=UP, is_again=True, reason="why"),
+        ),
         (
             PENDING,
             report(UP, "failed"),

@@ -1,11 +1,15 @@
 """Workers whose engine is a script: how many at a time, the watchdog, and what it is told."""
 
+import signal
+import subprocess
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from runtime.control.failures import PROVISION_TIMEOUT
 from runtime.control.operations import (
     OperationBusyError,
     OperationKind,
@@ -13,8 +17,10 @@ from runtime.control.operations import (
     OperatorLimits,
 )
 from runtime.control.operator import ProcessOperator
+from runtime.control.projects import PerformedReport
 from runtime.control.store.store import Store
-from runtime.processes import session_processes
+from runtime.control.worker import report_of
+from runtime.processes import identify, session_processes
 from tests.engine.sites import ROOT
 from tests.runtime.control.operating.operations import (
     ended,
@@ -26,6 +32,7 @@ from tests.waiting import wait_for
 
 pytestmark = pytest.mark.control
 
+UP, DESTROY = OperationKind.UP, OperationKind.DESTROY
 CANARY = "canary-91ab"
 RUN_IDS = [f"run-{number}" for number in range(4)]
 NOTES = 'echo "$@" >> "$NOTES/argv"; env >> "$NOTES/env"; cat >> "$NOTES/stdin"'
@@ -80,11 +87,30 @@ def test_an_engine_that_hears_no_signal_is_killed_at_the_limit(
     wait_for(lambda: (tmp_path / "deaf").exists())
     report = ended(operator, "deaf")
 
-    assert (report.state, report.code) == (OperationState.FAILED, "interrupted")
+    assert (report.state, report.code) == (OperationState.FAILED, "stack_late")
     found = folder_of("deaf").read()
     assert found is not None
     assert found.worker is not None
     assert session_processes(found.worker) == frozenset()
+
+
+@pytest.mark.parametrize(("kind", "code"), [(UP, PROVISION_TIMEOUT), (DESTROY, "stack_late")])
+def test_what_a_dead_server_began_is_late_at_its_limit_too(
+    make_operator: MakeOperator, kind: OperationKind, code: str
+) -> None:
+    folder = folder_of("late")
+    folder.make()
+    process = subprocess.Popen(["sleep", "600"], start_new_session=True)
+    worker = identify(process.pid)
+    running = report_of(operation(kind, "late"), OperationState.RUNNING)
+    folder.write(PerformedReport(report=running, worker=worker, ends_by=time.time() - 1))
+
+    report = make_operator("exit 0").state("late")
+
+    assert report is not None
+    assert (report.state, report.code) == (OperationState.FAILED, code)
+    assert report.is_retryable is (kind is DESTROY)
+    assert process.wait(60) == -signal.SIGKILL
 
 
 def test_an_operation_that_waits_for_its_turn_is_interrupted(make_operator: MakeOperator) -> None:

@@ -65,6 +65,7 @@ class Site:
             run_id=run_id,
             attempt=1,
             cluster=str(run.cluster),
+            settings=run.settings,
         )
         with self.store.write() as tx:
             operations.begin(tx, operation, holder=self.keeper.holder)

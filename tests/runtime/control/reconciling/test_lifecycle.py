@@ -4,7 +4,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from runtime.control.failures import CUT_OFF
+from runtime.control.failures import NOT_TAKEN_BACK
 from runtime.control.operations import CAPACITY, UNREACHABLE, OperationKind
 from runtime.control.requests import ResumeRun
 from runtime.errors import NotFoundError, RunStateError
@@ -54,7 +54,7 @@ def test_a_run_whose_stack_cannot_be_made_fails_and_leaves_nothing(
     assert operator.of("run-1") == [K.MAKE]
 
 
-@pytest.mark.parametrize("code", sorted(CUT_OFF))
+@pytest.mark.parametrize("code", sorted(NOT_TAKEN_BACK))
 def test_what_was_cut_off_while_it_made_a_stack_is_removed(
     site: Site, operator: FakeOperator, code: str
 ) -> None:

@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from runtime.control.engine_call import KilledError
-from runtime.control.failures import INTERRUPTED
+from runtime.control.failures import INTERRUPTED, PROVISION_TIMEOUT
 from runtime.control.operations import OperationKind, OperationState, StoredOperation
 from runtime.control.situations import Situation
 from runtime.control.step_kinds import Advance, Nothing, Start, Step
@@ -80,6 +80,7 @@ def test_a_run_whose_secrets_were_lost_fails(newest: StoredOperation) -> None:
         replace(MAKE, code="stack", message="the backend is full"),
         replace(MAKE, num_tries=MAX_UPS),
         replace(MAKE, code="operation_busy"),
+        replace(MAKE, code=PROVISION_TIMEOUT, message="provision-timeout: it hung"),
     ],
 )
 def test_what_fails_for_good_is_not_made_again(newest: StoredOperation) -> None:
