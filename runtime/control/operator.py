@@ -89,22 +89,22 @@ class ProcessOperator:
             thread.start()  # here, since `close` waits for all that it finds
 
     def state(self, run_id: str) -> OperationReport | None:
-        """Return the newest operation that this server or a dead one on its host began."""
+        """Return the newest operation that this server or another one on its host began."""
         with self._lock:
             known = self._reports.get(run_id)
-            if known is not None:
+            if run_id in self._live:
                 return known
         folder = run_folder(run_id)
         found = folder.read()
-        if found is None:
-            return None
+        if found is None or (known is not None and not _is_newer(found.report, known)):
+            return known
         if found.report.state is OperationState.RUNNING:
             if is_performed(folder, found):
                 return found.report
             found = folder.read() or found  # it may have ended in between
         report = self._ended(folder, found)
         with self._lock:
-            if run_id not in self._reports:
+            if run_id not in self._live:
                 self._remember(report)
             return self._reports[run_id]
 
@@ -146,8 +146,6 @@ class ProcessOperator:
             _LOG.error("how the last operations ended was not stored: %s", error)
 
     def _is_under_way(self, run_id: str) -> bool:
-        if run_id in self._reports:  # of this server, so it is over
-            return False
         folder = run_folder(run_id)
         found = folder.read()
         is_running = found is not None and found.report.state is OperationState.RUNNING
@@ -273,6 +271,17 @@ class ProcessOperator:
             if oldest in self._live:
                 break
             del self._reports[oldest]
+
+
+def _is_newer(found: OperationReport, known: OperationReport) -> bool:
+    """Tell whether what a run's folder shows was begun by another server of this host, later.
+
+    What this server knows may be newer: an operation that failed before its turn is in no folder.
+    """
+    if found.operation_id == known.operation_id:
+        return False
+    ended = found.finished_at
+    return ended is None or (known.finished_at is not None and ended > known.finished_at)
 
 
 def _join(lives: Iterable[_Live], timeout_s: float) -> bool:
