@@ -9,7 +9,7 @@ from datetime import datetime
 from sqlalchemy import Connection
 
 from runtime.control.billing import settle
-from runtime.control.places import Places, PodUse
+from runtime.control.places import Places, PodUse, Seen
 from runtime.control.run_memory import RunMemory
 from runtime.control.store import usage
 from runtime.control.store.columns import read_clock
@@ -25,18 +25,22 @@ class Metering:
         self._store = store
         self._places = places
 
-    def meter(self, run: StoredRun, uses: tuple[PodUse, ...], memory: RunMemory) -> None:
+    def meter(self, run: StoredRun, seen: Seen, memory: RunMemory) -> None:
         """Write the intervals that are new or have changed since the last pass."""
-        changed = [use for use in uses if memory.uses.get((run.attempt, use.source)) != use]
-        if not changed:
+        changed = [use for use in seen.uses if memory.uses.get((run.attempt, use.source)) != use]
+        ended_at = None
+        if memory.metered < run.attempt:
+            starts = [use.started_at for use in changed]
+            ended_at = seen.began_at or min(starts, default=None)
+        if not changed and ended_at is None:
             return
-        is_new_attempt = not any(attempt == run.attempt for attempt, _ in memory.uses)
         with self._store.write() as tx:
-            if is_new_attempt and run.attempt > 1:
-                _close_earlier(tx, run, min(use.started_at for use in changed))
+            if ended_at is not None and run.attempt > 1:
+                _close_earlier(tx, run, ended_at)
             for use in changed:
                 usage.put_interval(tx, self._interval(run, use))
         memory.uses |= {(run.attempt, use.source): use for use in changed}
+        memory.metered = run.attempt if ended_at is not None else memory.metered
 
     def _interval(self, run: StoredRun, use: PodUse) -> UsageInterval:
         price = self._places.price_usd_per_hour(run.cluster or "", use.gpu_type)

@@ -41,6 +41,8 @@ class Seen:
     transition: Transition | None = None
     since: datetime | None = None
     """When the run came into that state."""
+    began_at: datetime | None = None
+    """Since when earlier attempts hold nothing, where that can be told."""
     exit_details: ExitDetails | None = None
     is_reachable: bool = True
     silent_since: datetime | None = None

@@ -46,6 +46,10 @@ class PodPlace:
         return Seen(
             transition=Transition(state=record.state, reason=view.waits_for or record.reason),
             since=record.times[-1].time,
+            # an `up` ends the workloads of the attempt before, then opens the record of the next
+            began_at=next(
+                (one.time for one in record.times if one.attempt == record.attempt), None
+            ),
             exit_details=record.exit,
             is_reachable=is_reachable,
             silent_since=_time(silent) if silent is not None else None,

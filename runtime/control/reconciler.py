@@ -217,7 +217,7 @@ class Reconciler:
         place = self.places.place_of(run)
         seen = place.observe() if place is not None else None
         if seen is not None:
-            self._metering.meter(run, seen.uses, memory)
+            self._metering.meter(run, seen, memory)
         at = Situation(
             run=run,
             now=loaded.now,

@@ -33,6 +33,8 @@ class RunMemory:
     pause: PauseMark | None = None
     capture: CaptureMark | None = None
     uses: dict[tuple[int, str], PodUse] = field(default_factory=dict)
+    metered: int = 0
+    """The attempt up to which the usage of earlier ones has ended."""
     trouble: str = ""
 
     def has_forgotten(self, run: StoredRun) -> bool:

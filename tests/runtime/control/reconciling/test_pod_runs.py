@@ -142,6 +142,18 @@ def test_a_preemption_is_seen_as_the_next_attempt(cluster: tuple[FakeApi, PodSig
     assert not place(sight, attempt=2).observe().preempted
 
 
+def test_a_next_attempt_says_since_when_the_one_before_holds_nothing(
+    cluster: tuple[FakeApi, PodSight],
+) -> None:
+    _, sight = cluster
+    record = ClusterRecord(sight.api, "run-one")
+    record.advance(RunState.STOPPED, attempt=1, reason="ended for attempt 2")
+    begun = record.begin_attempt(config_digest="d", attempt=2)
+
+    assert place(sight, attempt=2).observe().began_at == begun.times[-1].time
+    assert place(sight, attempt=1).observe().began_at is None
+
+
 def test_the_room_says_who_holds_what(cluster: tuple[FakeApi, PodSight]) -> None:
     fake, sight = cluster
     fake.put("/api/v1/pods/run-one-1-trainer-0-0-x", fake.objects[POD])  # of every namespace
