@@ -63,7 +63,7 @@ STAGES = (
                 "-m", "control and not (engine or embedded or crash or e2e or cluster or long)"
             ),
         ),
-        limit_s=1500,
+        limit_s=2100,
     ),
     Stage(
         name="tools",
@@ -81,7 +81,7 @@ STAGES = (
         commands=(pytest_command("-m", "crash and not (e2e or cluster)"),),
         limit_s=1800,
     ),
-    Stage(name="e2e", commands=(pytest_command("-m", "e2e and not cluster"),), limit_s=1200),
+    Stage(name="e2e", commands=(pytest_command("-m", "e2e and not cluster"),), limit_s=1800),
     Stage(name=TESTBED, commands=(*BUILDS, (PYTHON, "-m", "tests.testbed", "start")), limit_s=2400),
     Stage(name="cluster", commands=(pytest_command("-m", "cluster and not long"),), limit_s=3600),
 )
