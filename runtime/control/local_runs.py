@@ -6,6 +6,7 @@ for all runs. What ends and settles a run is `runtime.run_end`, as by hand.
 
 import contextlib
 import os
+import socket
 from collections import Counter
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -42,6 +43,18 @@ class LocalSight:
         self._claims: dict[str, Claim] | None = None
         self._counts: Counter[str] | None = None
 
+    @property
+    def is_current(self) -> bool:
+        """Tell whether the cluster is this machine, and so what is read of it now."""
+        return (self.state_path / "cluster.json").is_file()
+
+    @property
+    def trouble(self) -> str:
+        """Return what there is to say of a cluster that is another machine, "" of this one."""
+        if self.is_current:
+            return ""
+        return f"its machine is not {socket.gethostname()}, where this server is: start one there"
+
     def refresh(self) -> None:
         """Forget what was looked up."""
         self._claims = self._counts = None
@@ -60,6 +73,9 @@ class LocalSight:
 
     def room(self) -> ClusterRoom:
         """Return the cluster's room now: one node of slots."""
+        if not self.is_current:
+            words = f"cluster {self.profile.name} does not answer: {self.trouble}"
+            return ClusterRoom(profile=self.profile, nodes=(), trouble=words)
         held = {one.run_id: len(one.slots) for one in claims.read_claims(self.state_path)}
         with contextlib.suppress(PaddockError):
             num_slots = len(read_cluster(self.state_path).devices)
@@ -159,6 +175,8 @@ class LocalPlace:
 
     def observe(self) -> Seen:
         """Return what record, index, claims and processes show now."""
+        if not self.sight.is_current:
+            return Seen(is_reachable=False, elsewhere=self.sight.trouble)
         local = self.local
         try:
             record = read_record(local.directory.record)

@@ -47,6 +47,8 @@ class Seen:
     is_reachable: bool = True
     silent_since: datetime | None = None
     """Since when its cluster does not answer."""
+    elsewhere: str = ""
+    """Where its cluster is another machine than this server's: only a server there can act."""
     is_unsettled: bool = False
     """Its supervisor died without a word: `settle` judges it and frees what it held."""
     is_torn_down: bool = False

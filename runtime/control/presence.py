@@ -8,6 +8,7 @@ would take its runs for gone, so those of its own host are among themselves.
 """
 
 import fcntl
+import hashlib
 import logging
 import os
 import signal
@@ -15,7 +16,7 @@ import socket
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
@@ -49,6 +50,7 @@ class Binding:
     why: str = ""
 
 
+_MACHINE_ID = Path("/etc/machine-id")
 _GATE = "presence"
 _GATE_S = 5.0
 _WAIT_S = TTL_S + 5.0
@@ -135,7 +137,7 @@ def present(
 
 
 def _enter(store: Store, holder: str, bound: Binding, *, wait_s: float) -> Lease:
-    name = f"{bound.others}/{socket.gethostname()}/{holder}"
+    name = f"{bound.others}/{_host_name()}/{holder}"
     deadline = time.monotonic() + wait_s
     others: list[str] = []
     while time.monotonic() < deadline:
@@ -150,6 +152,15 @@ def _enter(store: Store, holder: str, bound: Binding, *, wait_s: float) -> Lease
                     return lease
         time.sleep(_POLL_S)
     raise _not_alone(store, bound, others)
+
+
+def _host_name() -> str:
+    """Return what tells this host from others, of which many are called `localhost`."""
+    machine_id = b""
+    with suppress(OSError):
+        machine_id = _MACHINE_ID.read_bytes().strip()
+    # man 5 machine-id: not to be shown as it is
+    return f"{socket.gethostname()}.{hashlib.sha256(b'paddock' + machine_id).hexdigest()[:12]}"
 
 
 def _not_alone(store: Store, bound: Binding, others: list[str]) -> SetupError:

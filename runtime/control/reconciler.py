@@ -261,7 +261,7 @@ class Reconciler:
         if memory.has_forgotten(at.run):
             with self.store.read() as tx:
                 memory.recall(tx, at.run)
-        is_captured = at.run.capture is Capture.RUNNING
+        is_captured = at.run.capture is Capture.RUNNING and not at.is_elsewhere
         at = replace(
             at,
             is_ended=memory.ended == end_key(at.run, at.newest),

@@ -86,15 +86,12 @@ class ClusterPlaces:
 
     def answering(self) -> frozenset[str]:
         """Return the clusters that show all of their runs now."""
-        return frozenset(
-            name
-            for name, sight in list(self._sights.items())
-            if isinstance(sight, LocalSight) or sight.is_current
-        )
+        return frozenset(name for name, sight in list(self._sights.items()) if sight.is_current)
 
     def are_open(self) -> bool:
         """Tell whether every cluster answers, or has failed to."""
-        return self._clusters.profiles().keys() <= self.answering() | self._again.keys()
+        local = {name for name, one in list(self._sights.items()) if isinstance(one, LocalSight)}
+        return self._clusters.profiles().keys() <= self.answering() | self._again.keys() | local
 
     def found_runs(self) -> tuple[FoundRun, ...]:
         """Return the runs that the clusters know by their records."""

@@ -7,8 +7,8 @@ from runtime.control.captures import CaptureMark, CaptureReport
 from runtime.control.operations import OperationKind, OperationState, StoredOperation
 from runtime.control.places import Seen
 from runtime.control.step_kinds import Nothing, Start
-from runtime.control.values import StoredRun
-from runtime.states import RunState
+from runtime.control.values import StoredRun, Wish
+from runtime.states import Capture, RunState, Teardown
 
 MAKING = frozenset({OperationKind.MAKE, OperationKind.SET})
 STARTING = frozenset({OperationKind.UP, OperationKind.RESUME})
@@ -67,6 +67,17 @@ class Situation:
     def is_promoted(self) -> bool:
         """Tell whether the scheduler gave the run a place, or left it to the cluster's queue."""
         return self.run.state is not RunState.QUEUED or self.run.queue_number is None
+
+    @property
+    def is_elsewhere(self) -> bool:
+        """Tell whether what there is of the run is known and ended on another host only."""
+        run = self.run
+        if self.seen is None or not self.seen.elsewhere:
+            return False
+        if run.teardown is Teardown.DONE and run.capture in {Capture.DONE, Capture.INCOMPLETE}:
+            return False
+        is_ending = run.is_over or run.wish in {Wish.STOP, Wish.DELETE}
+        return not (self.is_never_up and (is_ending or not self.is_promoted))
 
     @property
     def is_never_up(self) -> bool:

@@ -57,6 +57,8 @@ def next_step(at: Situation) -> Step:
     run = at.run
     if run.is_adopted and not at.is_own:
         return _adopted(at)
+    if at.is_elsewhere:
+        return _elsewhere(at)
     if at.is_abandoned:
         return Start(kind=OperationKind.RECOVER)
     if at.failed(OperationKind.RECOVER) and isinstance(at.again(OperationKind.RECOVER), Start):
@@ -70,6 +72,17 @@ def next_step(at: Situation) -> Step:
     if run.wish is Wish.PAUSE and run.state in {RunState.RUNNING, RunState.PAUSING}:
         return _pause(at)
     return _run(at)
+
+
+def _elsewhere(at: Situation) -> Step:
+    """Leave a run to a server of the machine that is its cluster, and say so."""
+    assert at.seen is not None
+    why = f"{_silence(at)}: {at.seen.elsewhere}"
+    if at.run.is_over:
+        is_said = at.run.teardown is Teardown.UNREACHABLE
+        return Nothing() if is_said else SetTeardown(teardown=Teardown.UNREACHABLE, message=why)
+    is_at_rest = at.run.state is RunState.PAUSED or not at.is_promoted
+    return Nothing() if is_at_rest and at.run.wish is Wish.RUN else _note(at, why)
 
 
 def _run(at: Situation) -> Step:
@@ -154,7 +167,7 @@ def _observed(at: Situation) -> Step:
             return Advance(state=RunState.FAILED, reason=reason)
         return Nothing()
     if found.state is run.state:
-        is_heard_again = run.reason == _silence(at)
+        is_heard_again = run.reason.startswith(_silence(at))
         return Note(reason=found.reason) if is_heard_again else _note(at, found.reason)
     if not may_follow(run.state, found.state):
         return Nothing()

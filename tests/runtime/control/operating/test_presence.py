@@ -95,6 +95,23 @@ def test_a_cluster_that_is_this_machine_binds_a_server_to_its_host(
 
 
 @pytest.mark.control
+def test_two_hosts_of_one_name_are_two_hosts(
+    opened: Open, postgres_url: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    store = opened(f"{postgres_url}/paddock_shared")
+    monkeypatch.setattr("socket.gethostname", lambda: "localhost")
+
+    with present(store, "one", MACHINE):
+        monkeypatch.setattr(presence, "_MACHINE_ID", tmp_path / "machine-id")
+        (tmp_path / "machine-id").write_text("other\n")
+        with (
+            pytest.raises(SetupError, match="servers of its own host only"),
+            present(store, "other", MACHINE, wait_s=0.5),
+        ):
+            pass
+
+
+@pytest.mark.control
 @pytest.mark.parametrize(("first", "second"), [(MACHINE, FREE), (FREE, MACHINE)])
 def test_a_cluster_that_is_a_machine_takes_servers_of_its_host_only(
     opened: Open,

@@ -97,6 +97,22 @@ def test_a_running_run_is_stopped_with_nothing_left(site: Site, local: Local) ->
     assert local.leftovers(local.run("run-end")) == []
 
 
+def test_a_server_of_another_host_stops_nothing_and_says_so(site: Site, local: Local) -> None:
+    site.dispatch("run-end")
+    site.until_state("run-end", S.RUNNING)
+    cluster, away = local.state / "cluster.json", local.state / "of-the-other-host"
+    cluster.rename(away)
+
+    site.intents.stop(site.user, "run-end")
+    site.pass_until(lambda: "does not answer: its machine is not" in site.run("run-end").reason)
+    assert site.run("run-end").state is S.RUNNING
+    assert run_processes(local.run("run-end"))
+
+    away.rename(cluster)
+    assert site.until_state("run-end", S.STOPPED).reason == "stopped on request"
+    assert run_processes(local.run("run-end")) == frozenset()
+
+
 def test_a_failed_component_fails_the_run_by_name(site: Site, local: Local) -> None:
     site.dispatch("run-bad")
 
