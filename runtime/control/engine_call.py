@@ -113,7 +113,7 @@ def _communicate(
     except KeyboardInterrupt:
         process.send_signal(signal.SIGINT)
         try:
-            process.wait(_GRACE_S)
+            process.communicate(timeout=_GRACE_S)  # whom nobody reads is not done before its time
         except subprocess.TimeoutExpired:
             process.kill()  # its host and providers end with it; `destroy` breaks the lock
         raise

@@ -38,6 +38,22 @@ def test_an_operation_over_its_limit_says_so_and_what_to_do(
     assert "exit code" not in str(raised.value)
 
 
+def test_an_engine_that_says_much_as_it_is_interrupted_is_not_killed_for_it(tmp_path: Path) -> None:
+    done = tmp_path / "done"
+    says_much = "seq 60000"  # more than a pipe holds
+    project = project_of(tmp_path, f"trap '{says_much}; touch {done}; exit 255' INT; echo Updating")
+    with (tmp_path / "pulumi").open("a") as script:
+        script.write("while :; do sleep 0.1; done\n")
+
+    def interrupt(_line: str) -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        up(project, "one", interrupt)
+
+    assert done.exists()
+
+
 def test_an_operation_that_fails_in_time_says_what_the_engine_said(tmp_path: Path) -> None:
     project = project_of(tmp_path, "echo no backend >&2; exit 3")
 
