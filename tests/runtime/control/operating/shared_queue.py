@@ -41,12 +41,12 @@ SLOT_LOOK_S = 0.02
 _JOURNAL = """
 CREATE TABLE performed (
     number bigserial, time timestamptz DEFAULT clock_timestamp(), run_id text,
-    operation_id text, kind text, holder text, state text
+    operation_id text, kind text, holder text, state text, message text
 );
 CREATE FUNCTION note_operation() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
-    INSERT INTO performed (run_id, operation_id, kind, holder, state)
-    VALUES (NEW.run_id, NEW.operation_id, NEW.kind, NEW.holder, NEW.state);
+    INSERT INTO performed (run_id, operation_id, kind, holder, state, message)
+    VALUES (NEW.run_id, NEW.operation_id, NEW.kind, NEW.holder, NEW.state, NEW.message);
     RETURN NULL;
 END $$;
 CREATE TRIGGER performed AFTER INSERT OR UPDATE ON operations
@@ -64,6 +64,7 @@ class Performed:
     kind: OperationKind
     holder: str
     state: str
+    message: str
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -150,25 +151,28 @@ class SharedQueue:
 
     def _words(self, run_id: str) -> str:
         run = self.run(run_id)
-        done = " ".join(f"{one.kind}:{one.state}" for one in self.performed(run_id))
+        done = self.operations(run_id)
         return f"{run_id} {run.state} ({run.reason}), {run.teardown}, {run.capture}: {done}"
 
     def performed(self, run_id: str | None = None) -> list[Performed]:
         """Return all that was written of operations, of all runs or of one, in its order."""
         query = (
-            "SELECT extract(epoch FROM time)::float8, run_id, operation_id, kind, holder, state "
-            "FROM performed ORDER BY number"
+            "SELECT extract(epoch FROM time)::float8, run_id, operation_id, kind, holder, state, "
+            "message FROM performed ORDER BY number"
         )
         with psycopg.connect(self.url) as connection:
             rows = connection.execute(query).fetchall()
-        names = ("time", "run_id", "operation_id", "kind", "holder", "state")
+        names = ("time", "run_id", "operation_id", "kind", "holder", "state", "message")
         found = [Performed(**dict(zip(names, row, strict=True))) for row in rows]
         return [one for one in found if run_id in {None, one.run_id}]
 
-    def operations(self, run_id: str) -> list[OperationKind]:
-        """Return the kinds of the operations that were begun on a run's stack."""
-        began = {one.operation_id: one.kind for one in self.performed(run_id)}
-        return [OperationKind(kind) for kind in began.values()]
+    def operations(self, run_id: str) -> str:
+        """Return the kinds of the operations on a run's stack, and what those say that failed."""
+        newest = {one.operation_id: one for one in self.performed(run_id)}
+        return " ".join(
+            f"{one.kind} ({one.message})" if one.state == "failed" else one.kind
+            for one in newest.values()
+        )
 
     def life(self, run_id: str) -> Life:
         """Return what became of a run that is over, by clocks that agree: all is on one host."""

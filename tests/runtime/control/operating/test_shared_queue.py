@@ -42,7 +42,7 @@ NUM_AFTER_KILL = 4
 RUN_S = 120.0
 """What a run may take of a machine that does much else, on the average."""
 
-LIFE = [OperationKind.MAKE, OperationKind.UP, OperationKind.DESTROY, OperationKind.REMOVE]
+LIFE = "make up destroy remove"
 OF_SERVERS = {".server", ".stacks"}
 
 
