@@ -42,6 +42,10 @@ ROOM_S = 2.0
 _SILENT_S = 10.0
 """A connection may break and be there again before anybody needs to hear of it."""
 
+_BATCH = 50
+"""Runs that are asked for in one request, which names them all: a list costs the API server all
+objects of the namespace, however few it returns."""
+
 _ALL_PODS = replace(KINDS["Pod"], is_namespaced=False)
 """Pods of every namespace: all of them hold GPUs."""
 
@@ -58,14 +62,16 @@ class PodSight:
         self._observer = RunObserver(api, watch, self.files)
         self._views: dict[str, tuple[float, RunView | None]] = {}
         self._owned: dict[str, list[Leftover]] = {}
-        self._configs: dict[str, tuple[str, str]] = {}
+        self._configs: dict[tuple[str, int], tuple[str, str]] = {}
         self._lock = threading.Lock()
         self._room: tuple[float, ClusterRoom] | None = None
 
     def refresh(self) -> None:
         """Take in which runs have changed; raises what makes watching impossible."""
-        for run_id in self._watch.changes(0):
-            self._views.pop(run_id, None)
+        changed, now = self._watch.changes(0), time.monotonic()
+        for run_id, (seen_at, _) in list(self._views.items()):
+            if run_id in changed or now - seen_at >= LOOK_S:
+                self._views.pop(run_id, None)
 
     def close(self) -> None:
         """Stop watching."""
@@ -161,40 +167,48 @@ class PodSight:
         """Return the runs of the namespace that live; each one's objects are looked at once."""
         found = []
         open_ids = self._watch.open_run_ids()
-        for run_id in self._owned.keys() - set(open_ids):
+        is_open = set(open_ids)
+        for run_id in self._owned.keys() - is_open:
             del self._owned[run_id]
+        for key in [key for key in self._configs if key[0] not in is_open]:
+            del self._configs[key]
+        objects = self._objects(open_ids)
         for run_id in open_ids:
             record = self._watch.record(run_id)
             if record is not None:
-                one = _found(self.profile, record, self._objects(run_id))
+                one = _found(self.profile, record, objects[run_id])
                 found.append(one if one.control_plane_id else self._described(one))
         return found
 
     def _described(self, found: FoundRun) -> FoundRun:
         """Return a run that nobody signed with the TOML of its ConfigMap, and its plan."""
         record = found.record
-        name = config_map_name(record.run_id, record.attempt)
-        if name not in self._configs:
-            launch = self.api.get("ConfigMap", name) or {}
+        key = (record.run_id, record.attempt)
+        if key not in self._configs:
+            launch = self.api.get("ConfigMap", config_map_name(*key)) or {}
             toml = str((launch.get("data") or {}).get(TOML_FILE, ""))
             if not toml:  # it is made after the record
                 return found
-            self._configs[name] = (toml, _plan_json(self.profile, record, toml))
-        toml, plan = self._configs[name]
+            self._configs[key] = (toml, _plan_json(self.profile, record, toml))
+        toml, plan = self._configs[key]
         return replace(found, config_text=toml, plan_json=plan)
 
-    def _objects(self, run_id: str) -> list[Leftover]:
-        """Return the Jobs and pods of a run, as they were when it had any first."""
-        if run_id not in self._owned:
-            listed = [
-                _leftover(self.profile, kind, one)
-                for kind in ("Job", "Pod")
-                for one in self.api.list(kind, labels={naming.LABEL_RUN: run_id})
-            ]
-            if not any(one.num_gpus for one in listed):
-                return listed
-            self._owned[run_id] = listed
-        return self._owned[run_id]
+    def _objects(self, run_ids: Iterable[str]) -> dict[str, list[Leftover]]:
+        """Return the Jobs and pods of each run, as they were when it had any that holds GPUs."""
+        listed: dict[str, list[Leftover]] = {}
+        new = [run_id for run_id in run_ids if run_id not in self._owned]
+        for first in range(0, len(new), _BATCH):
+            batch = new[first : first + _BATCH]
+            listed |= {run_id: [] for run_id in batch}
+            labels = f"{naming.LABEL_RUN} in ({','.join(batch)})"
+            for kind in ("Job", "Pod"):
+                for one in self.api.list(kind, labels=labels):
+                    found = _leftover(self.profile, kind, one)
+                    listed[found.run_id].append(found)
+        for run_id, objects in listed.items():
+            if any(one.num_gpus for one in objects):
+                self._owned[run_id] = objects
+        return {**self._owned, **listed}
 
     def leftovers(self) -> list[Leftover]:
         """Return every object that carries a run's label, as far as it may be listed."""

@@ -21,6 +21,7 @@ _MAX_PIECES = 4
 
 @dataclass(slots=True)
 class _Looks:
+    attempt: int
     next_at: float = 0.0
     number: int = 0
     done: set[str] = field(default_factory=set)
@@ -33,14 +34,18 @@ class TransportWatch:
         """Read logs through these."""
         self._api = api
         self._files = files
-        self._looks: dict[tuple[str, int], _Looks] = {}
+        self._looks: dict[str, _Looks] = {}
 
     def look(self, facts: RunFacts, launched: LaunchedRun) -> list[str]:
         """Return the warnings about pods whose transport is degraded; empty while nobody knows."""
         pods = [pod for pod in facts.pods if pod.rdma and pod.main.state == "running"]
-        looks = self._looks.setdefault((facts.run_id, facts.attempt), _Looks())
+        if not pods:
+            return []
+        looks = self._looks.get(facts.run_id)
+        if looks is None or looks.attempt != facts.attempt:
+            looks = self._looks[facts.run_id] = _Looks(attempt=facts.attempt)
         now = time.monotonic()
-        if not pods or now < looks.next_at or looks.number >= _MAX_LOOKS:
+        if now < looks.next_at or looks.number >= _MAX_LOOKS:
             return []
         looks.next_at, looks.number = now + _EVERY_S, looks.number + 1
         found = []
@@ -58,8 +63,7 @@ class TransportWatch:
 
     def forget(self, run_id: str) -> None:
         """Forget a run that is over."""
-        for key in [key for key in self._looks if key[0] == run_id]:
-            self._looks.pop(key, None)
+        self._looks.pop(run_id, None)
 
     def _lines(self, pod: PodFact, facts: RunFacts, launched: LaunchedRun) -> list[str]:
         log = launched.pod(pod.key).log

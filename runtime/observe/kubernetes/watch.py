@@ -153,12 +153,7 @@ class RunWatch:
 
     def _follow(self, feed: _Feed) -> None:
         """List a kind, then watch it until the list is too old to go on from."""
-        objects, version = self._api.list_with_version(feed.kind, labels=feed.labels)
-        with self._changed:
-            changed = self._index.take_list(feed.kind.name, objects)
-            self._listed.add(feed.kind.name)
-            changed |= self._hear(feed)
-        self._report(changed)
+        version = self._list(feed)
         while not self._closed.is_set():
             try:
                 version = self._watch(feed, version)
@@ -166,6 +161,16 @@ class RunWatch:
                 if error.is_expired:
                     return
                 raise
+
+    def _list(self, feed: _Feed) -> str:
+        """Take in all objects of a kind, and keep none of them; return the list's version."""
+        objects, version = self._api.list_with_version(feed.kind, labels=feed.labels)
+        with self._changed:
+            changed = self._index.take_list(feed.kind.name, objects)
+            self._listed.add(feed.kind.name)
+            changed |= self._hear(feed)
+        self._report(changed)
+        return version
 
     def _watch(self, feed: _Feed, version: str) -> str:
         """Take in what a watch yields; return the version that the next one goes on from."""

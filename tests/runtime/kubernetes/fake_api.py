@@ -5,6 +5,7 @@ real API does with a manifest is tested on a real cluster.
 """
 
 import json
+import re
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
@@ -197,9 +198,11 @@ _PLURALS = {kind.plural: kind for kind in KINDS.values()}
 
 
 def _matches(manifest: Manifest, selector: str) -> bool:
+    """Tell whether an object has the labels: `key=value`, `key in (value,value)`."""
     labels = manifest["metadata"].get("labels", {})
-    wanted = [part.partition("=") for part in selector.split(",") if part]
-    return all(labels.get(key) == value for key, _, value in wanted)
+    parts = re.findall(r"(?:[^,(]|\([^)]*\))+", selector)
+    wanted = [part.partition(" in " if " in " in part else "=") for part in parts]
+    return all(labels.get(key) in values.strip("()").split(",") for key, _, values in wanted)
 
 
 def _merged(before: Manifest, patch: Manifest) -> Manifest:

@@ -1,11 +1,14 @@
 """A watch sees what changes, rides out an API that is away, and stops where it may not look."""
 
+import gc
 import threading
+import weakref
 from collections.abc import Iterator
 
 import pytest
 
 from runtime.kubernetes_api import ForbiddenError, KubernetesError, UnreachableError
+from runtime.kubernetes_kinds import Kind
 from runtime.observe.kubernetes.watch import RunWatch, open_watch
 from runtime.states import RunState
 from tests.runtime.observe_kubernetes.manifests import event, job, pod, record
@@ -222,3 +225,27 @@ def test_a_connection_that_is_closed_with_the_watch_is_no_fault_of_it(
 
     wait_for(lambda: not [one for one in threading.enumerate() if one.name == "watch-pods"])
     assert "Traceback" not in capsys.readouterr().err
+
+
+def test_what_was_listed_is_not_kept_as_it_came(
+    api: ScriptedApi, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Listed(dict[str, object]):
+        """A manifest that can be told from what was made of it."""
+
+    made: list[weakref.ref[Listed]] = []
+    plain_list = api.list_with_version
+
+    def listed(kind: Kind, **_: object) -> tuple[list[Listed], str]:
+        objects, version = plain_list(kind)
+        copies = [Listed(one) for one in objects]
+        made.extend(weakref.ref(one) for one in copies)
+        return copies, version
+
+    monkeypatch.setattr(api, "list_with_version", listed)
+
+    with open_watch(api.as_api()) as watch:
+        wait_for(lambda: watch.is_current)
+        wait_for(lambda: gc.collect() >= 0 and all(one() is None for one in list(made)))
+
+    assert len(made) == 3
