@@ -17,7 +17,7 @@ from sqlalchemy import Connection
 
 from runtime.control.places import FoundRun, Places
 from runtime.control.stack_facts import StackFacts
-from runtime.control.store import events, leases, runs, users
+from runtime.control.store import events, leases, run_lists, runs, users
 from runtime.control.store.store import Store
 from runtime.control.values import Lease, NewRun, StoredRun, Wish
 from runtime.errors import RunStateError
@@ -61,8 +61,13 @@ class Adoption:
     def adopt(self, fence: Lease) -> list[str]:
         """Store the live runs that the store does not know, and note new attempts; return ids."""
         adopted = []
+        with self.store.read() as tx:
+            live = {run.run_id: run for run in run_lists.live_runs(tx)}
         for found in self.places.found_runs():
             if found.control_plane_id not in {"", self.store.control_plane_id}:
+                continue
+            known = live.get(found.record.run_id)
+            if known is not None and not _is_news(known, found):
                 continue
             with self.store.write() as tx:
                 if leases.is_held(tx, fence) and self._take(tx, found):
@@ -167,6 +172,12 @@ def _new_run(found: FoundRun, *, user_id: str) -> NewRun:
         ),
         **_config_fields(found),
     )
+
+
+def _is_news(run: StoredRun, found: FoundRun) -> bool:
+    """Tell whether there is anything to store of a run that is known: of most there is not."""
+    is_next = found.record.attempt > run.attempt
+    return run.is_adopted and (is_next or bool(_late_fields(run, found)))
 
 
 def _late_fields(run: StoredRun, found: FoundRun) -> dict[str, Any]:  # Any: fields of a run

@@ -5,7 +5,10 @@ from dataclasses import replace
 import pytest
 
 from runtime.config import load_config
+from runtime.control.adopted import Adoption
+from runtime.control.lease_keeper import SCHEDULER
 from runtime.control.places import FoundRun
+from runtime.control.store.store import Store
 from runtime.errors import RunStateError
 from runtime.plan import build_plan, plan_to_json
 from runtime.record import RunRecord
@@ -125,3 +128,23 @@ def test_what_comes_after_the_record_is_taken_in_when_it_is_there(
     assert (run.num_gpus, run.config_text) == (1, "toml")
     assert (run.name, run.model, run.max_steps) == (plan.name, plan.model, plan.max_steps)
     assert again.version == run.version
+
+
+def test_what_is_known_already_is_not_written_again(
+    site: Site, cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    site.dispatch("run-own")
+    found(cluster)
+    own = replace(cluster.found[0], record=record("run-own"))
+    cluster.found = [*cluster.found, replace(own, control_plane_id=site.store.control_plane_id)]
+    adoption = Adoption(store=site.store, places=site.places)
+    fence = site.keeper.lease(SCHEDULER)
+    assert fence is not None
+    adoption.adopt(fence)
+    written: list[Store] = []
+    monkeypatch.setattr(Store, "write", written.append)
+
+    adoption.adopt(fence)
+
+    assert site.run("run-hand").is_adopted
+    assert written == []
