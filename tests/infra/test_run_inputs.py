@@ -1,5 +1,7 @@
 """What a run may not bring in is refused at its first `up`, and stops none that exists."""
 
+import asyncio
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -22,6 +24,16 @@ from tests.runtime.kubernetes.fake_api import serve_fake_api
 RUN = "run-1"
 WITH_KEY = f"{MINIMAL}\n[orchestrator.model.client.headers]\nAuthorization = 'Bearer canary'\n"
 WITH_TOKEN = {"environments": '["x", "git+https://canary@host/x.git"]'}
+
+
+@pytest.fixture(autouse=True)
+def loop() -> Iterator[None]:
+    """Give this thread an event loop, which Pulumi's outputs ask for; another test may end its."""
+    made = asyncio.new_event_loop()
+    asyncio.set_event_loop(made)
+    yield
+    asyncio.set_event_loop(None)
+    made.close()
 
 
 def request_of(folder: Path, text: str, **settings: object) -> RunRequest:

@@ -4,6 +4,7 @@ import json
 import os
 import socket
 import subprocess
+import sys
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -40,10 +41,17 @@ def test_an_operation_over_its_limit_says_so_and_what_to_do(
 
 def test_an_engine_that_says_much_as_it_is_interrupted_is_not_killed_for_it(tmp_path: Path) -> None:
     done = tmp_path / "done"
-    says_much = "seq 60000"  # more than a pipe holds
-    project = project_of(tmp_path, f"trap '{says_much}; touch {done}; exit 255' INT; echo Updating")
-    with (tmp_path / "pulumi").open("a") as script:
-        script.write("while :; do sleep 0.1; done\n")
+    project = project_of(tmp_path, f"exec {sys.executable} {tmp_path / 'engine.py'}")
+    (tmp_path / "engine.py").write_text(  # no shell traps a signal that it was started without
+        "import pathlib, signal, sys, time\n"
+        "def end(*_):\n"
+        "    print('x' * 300_000)  # more than a pipe holds\n"
+        f"    pathlib.Path({str(done)!r}).touch()\n"
+        "    sys.exit(255)\n"
+        "signal.signal(signal.SIGINT, end)\n"
+        "print('Updating', flush=True)\n"
+        "time.sleep(60)\n"
+    )
 
     def interrupt(_line: str) -> None:
         raise KeyboardInterrupt
