@@ -8,10 +8,11 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,7 @@ import yaml
 from infra.k8s.manifests import run_manifests
 from infra.k8s.placed import PlacedRun
 from runtime import pod_names
-from runtime.cluster import GpuOffer, KubernetesConnection
+from runtime.cluster import ClusterProfile, GpuOffer, KubernetesConnection
 from runtime.kubernetes_api import KubernetesApi
 from runtime.kubernetes_record import ClusterRecord, record_of
 from runtime.run_record import RunRecord
@@ -40,21 +41,32 @@ NUM_WRITERS = 8
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Fleet:
-    """A namespace with many runs, and the process that observes them."""
+    """A namespace with many runs, and the process that observes them.
+
+    `control_plane` is the id of the one whose runs they are, None of runs by hand.
+    """
 
     api: KubernetesApi
     namespace: str
     observer: "subprocess.Popen[bytes]"
     run_ids: list[str] = field(default_factory=list)
+    control_plane: str | None = None
+
+    @property
+    def profile(self) -> ClusterProfile:
+        """Return the cluster as the runs' plans see it."""
+        return _cluster(self.namespace)
 
     def start(self, number: int) -> None:
-        """Make the objects of so many runs, as a run's stack does."""
-        self.run_ids.extend(f"fleet-{index:03}" for index in range(number))
+        """Make the objects of so many more runs, as a run's stack does."""
+        first = len(self.run_ids)
+        self.run_ids.extend(f"fleet-{index:03}" for index in range(first, first + number))
         with ThreadPoolExecutor(NUM_WRITERS) as pool:
-            list(pool.map(self._start, self.run_ids))
+            list(pool.map(self._start, self.run_ids[first:]))
 
     def _start(self, run_id: str) -> None:
-        run = placed_text(demo(), profile=_cluster(self.namespace), run_id=run_id)
+        over = {"profile": self.profile, "control_plane": self.control_plane}
+        run = placed_text(demo(), run_id=run_id, **over)
         ClusterRecord(self.api, run_id).begin_attempt(config_digest="d", attempt=1)
         self.api.create("Secret", _secret(run))
         for manifest in everything(run_manifests(run)):
@@ -136,10 +148,16 @@ def _remove(testbed: Testbed, namespace: str) -> None:
     for path in ("apis/batch/v1", "api/v1"):
         kind = "jobs" if path.startswith("apis") else "pods"
         query = "propagationPolicy=Background&gracePeriodSeconds=0"
-        testbed.kubectl("delete", "--raw", f"/{path}/namespaces/{namespace}/{kind}?{query}")
+        delete = ("delete", "--raw", f"/{path}/namespaces/{namespace}/{kind}?{query}")
+        # where there are thousands it ends after a minute with some of them left
+        wait_for(partial(_is_done, testbed, delete), timeout_s=600)
     testbed.kubectl("delete", "namespace", namespace, "--wait=false")
     wait_for(lambda: not testbed.get("pods", "-n", namespace)["items"], timeout_s=300)
     testbed.kubectl("delete", "nodes", "--wait=false", "--selector", f"{POOL}={namespace}")
+
+
+def _is_done(testbed: Testbed, command: Sequence[str]) -> bool:
+    return testbed.try_kubectl(*command).returncode == 0
 
 
 def _reconcile(
@@ -163,7 +181,7 @@ def _reconcile(
     )
 
 
-def _cluster(namespace: str) -> Any:  # noqa: ANN401 - a ClusterProfile, made from any values
+def _cluster(namespace: str) -> ClusterProfile:
     offer = GpuOffer(
         name="H200_141GB",
         num_nodes=64,
