@@ -14,6 +14,7 @@ import pytest
 
 from runtime.states import RunState, is_terminal
 from tests.cluster.labs import STACK
+from tests.cluster.registries import serve_silent_registry
 from tests.cluster.run_files import endless_demo, small_demo
 from tests.cluster.runs import GPU, START_S, Runs, claim_folder, open_runs
 from tests.engine.sites import Result
@@ -22,7 +23,7 @@ from tests.runtime.control.prime.client import Prime, prime_program
 from tests.secret_search import files_with_value, has_value
 from tests.testbed.cluster import Testbed
 from tests.testbed.volumes import SHARED
-from tests.waiting import wait_for
+from tests.waiting import killed_after, wait_for
 
 pytestmark = pytest.mark.cluster
 
@@ -30,7 +31,7 @@ KEY, CANARY = "CANARY_TOKEN", "canary-5be0c2f7-value"
 ENV, VOLUME = "reverse-text", "kept"
 NUM_STEPS = 8
 CREDIT = "1000"
-LOOK_S = 0.2
+LOOK_S, NUM_LOOKS = 0.2, 25
 END_S = 900.0
 TEARDOWN_S = 600.0
 FILLED = ("configmaps", "jobs", "pods", "services", "events")
@@ -162,6 +163,43 @@ def test_a_stopped_run_has_no_pods_and_its_secret_is_nowhere(plane: Plane) -> No
     assert plane.logs(run_id, "--env", ENV)[: len(live_env)] == live_env
     nothing_is_left(plane, run_id, RunState.STOPPED)
     the_value_is_nowhere(plane)
+
+
+def test_a_run_is_stopped_while_its_image_is_pulled(plane: Plane) -> None:
+    lab, toml = plane.lab, write_toml(plane, "pulled.toml", endless_demo())
+    with serve_silent_registry() as answer:
+        run_id = dispatch(plane.prime, toml, "--gpu-type", GPU, "--image-tag", "no-such-tag")
+        plane.until(run_id, RunState.PULLING_IMAGE, timeout_s=START_S)
+        pods = lab.uids(run_id)
+        with plane.prime.start("train", "stop", run_id, "--force") as stop, killed_after(stop, 300):
+            wait_for(lambda: all(is_going(one) for one in lab.pods(run_id)))
+            # kubelet lets no pull be cut off: github.com/kubernetes/kubernetes/issues/113606
+            stays_unstopped(plane, run_id)
+            assert lab.uids(run_id) == pods
+            answer()
+            plane.until(run_id, RunState.STOPPED, timeout_s=END_S)
+            pods_at_stop = lab.pods(run_id)
+            said, _ = stop.communicate()
+    plane.until_torn_down(run_id)
+
+    assert len(pods) == 4
+    assert pods_at_stop == []
+    assert (stop.returncode, "stopped successfully" in said) == (0, True), said
+    assert lab.left(run_id) == []
+    assert lab.record(run_id).state is RunState.STOPPED
+    assert plane.found("usage", run_id)["gpu_hours"] == 0
+
+
+def is_going(pod: dict[str, Any]) -> bool:
+    """Tell whether a pod's deletion was asked for."""
+    return "deletionTimestamp" in pod["metadata"]
+
+
+def stays_unstopped(plane: Plane, run_id: str) -> None:
+    """See that a server says nothing of an end for some passes."""
+    for _ in range(NUM_LOOKS):
+        time.sleep(LOOK_S)
+        assert read_run(plane.prime, run_id)["status"] == "PULLING_IMAGE"
 
 
 @pytest.mark.long

@@ -1,15 +1,12 @@
 """What ends a run too early: each end has its name, its GPUs come free, and nothing is left."""
 
-import threading
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
 
 from runtime.states import RunState
+from tests.cluster.registries import serve_empty_registry
 from tests.cluster.run_files import small_demo
 from tests.cluster.runs import POOL_GPU, SMALL_GPU, Runs
 from tests.waiting import wait_for
@@ -17,7 +14,6 @@ from tests.waiting import wait_for
 pytestmark = pytest.mark.cluster
 
 NOTICED_S = 60.0
-REGISTRY_PORT = 9  # `render_registry` of the testbed sends containerd there
 FAILED, STOPPED = 1, 2  # exit codes of `paddock wait`
 CRASH = "exits-with-two: error: unrecognized arguments"  # said by a taskset of the testbed's image
 
@@ -91,35 +87,6 @@ def test_an_image_that_does_not_exist_fails_the_run_in_kubelets_words(runs: Runs
     assert "no-such-tag: not found" in record.reason
     wait_for(lambda: runs.is_released(run_id), timeout_s=NOTICED_S)
     runs.destroy(run_id)
-
-
-@contextmanager
-def serve_empty_registry() -> Iterator[None]:
-    """Be the registry that the testbed's containerd asks: it answers, and has no image."""
-    server = ThreadingHTTPServer(("127.0.0.1", REGISTRY_PORT), _NoImage)
-    with server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        yield
-        server.shutdown()
-
-
-class _NoImage(BaseHTTPRequestHandler):
-    """Answers 404 as a registry does for a tag that it does not know."""
-
-    def do_GET(self) -> None:
-        """Answer."""
-        body = b'{"errors":[{"code":"MANIFEST_UNKNOWN","message":"manifest unknown"}]}'
-        self.send_response(404)
-        self.send_header("Content-Type", "application/json")
-        self.send_header("Content-Length", str(len(body)))
-        self.end_headers()
-        if self.command != "HEAD":
-            self.wfile.write(body)
-
-    do_HEAD = do_GET
-
-    def log_message(self, format: str, *args: object) -> None:
-        """Say nothing."""
 
 
 def test_a_run_without_a_node_waits_in_the_schedulers_words_until_it_is_stopped(
