@@ -223,8 +223,11 @@ for entry in pathlib.Path("/proc").iterdir():
 
 
 @contextmanager
-def open_runs(testbed: Testbed, folder: Path) -> Iterator[Runs]:
-    """Yield a lab whose cluster stack is up; all runs of it are destroyed by their tests."""
+def open_runs(testbed: Testbed, folder: Path, **more: object) -> Iterator[Runs]:
+    """Yield a lab whose cluster stack is up; all runs of it are destroyed by their tests.
+
+    `more` are settings of the cluster stack.
+    """
     wait_for_one_open_node(testbed)
     for _ in range(2):
         testbed.add_volume(SHARED)
@@ -244,6 +247,7 @@ def open_runs(testbed: Testbed, folder: Path) -> Iterator[Runs]:
         "gpuTypes": json.dumps([GPU]),
         "gpuOffers": json.dumps(offers()),
         "processesPerNode": 1,
+        **more,
     }
     new_stack(site.project, STACK, settings)
     try:
