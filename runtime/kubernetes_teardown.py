@@ -185,4 +185,14 @@ def _holder(api: KubernetesApi, manifest: Manifest) -> str:
     where = f" on node {node}{', which is not ready' if is_dead(api, node) else ''}" if node else ""
     if finalizers:
         return f"{name}{where} (finalizers: {finalizers})"
+    if node and _is_created(manifest):
+        return f"{name}{where} (it has not started: kubelet lets a pull of its image end first)"
     return f"{name}{where} (no finalizer: its node or its controller has not confirmed the end)"
+
+
+def _is_created(pod: Manifest) -> bool:
+    """Tell whether kubelet is still at making a pod's first containers, a pull of its image say."""
+    status = pod.get("status") or {}
+    containers = status.get("containerStatuses") or []
+    waiting = [((one.get("state") or {}).get("waiting") or {}).get("reason") for one in containers]
+    return bool(waiting) and set(waiting) <= {"ContainerCreating", "PodInitializing"}

@@ -211,6 +211,21 @@ def test_a_pod_on_a_dead_node_is_given_up_and_no_other(
     assert forced[0].body["gracePeriodSeconds"] == 0
 
 
+def test_a_pod_that_pulls_its_image_is_said_to_go_after_that(
+    fake: FakeApi, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(kubernetes_run.SLACK_VARIABLE, "0.1")
+    fake.put("/api/v1/nodes/n0", {"status": {"conditions": [{"type": "Ready", "status": "True"}]}})
+    leaving = owned(deletionTimestamp="2026-11-30T10:00:00Z", deletionGracePeriodSeconds=0)
+    spec = {"nodeName": "n0", "terminationGracePeriodSeconds": 0}
+    pulling = {"name": "main", "state": {"waiting": {"reason": "ContainerCreating"}}}
+    pod = {**leaving, "spec": spec, "status": {"containerStatuses": [pulling]}}
+    fake.put(f"{CORE}/pods/on-n0", pod)
+
+    with pytest.raises(TeardownStuckError, match=r"kubelet lets a pull of its image end first"):
+        run_rules.destroy_run(INPUTS)
+
+
 def test_an_outage_in_a_destroy_is_ridden_out(
     fake: FakeApi, record: ClusterRecord, monkeypatch: pytest.MonkeyPatch
 ) -> None:
