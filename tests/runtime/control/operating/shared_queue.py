@@ -269,22 +269,3 @@ def watching_slots(state: Path) -> Iterator[SlotWatch]:
     finally:
         is_over.set()
         thread.join()
-
-
-def most_at_once(lives: list[Life]) -> int:
-    """Return how many of the runs had processes at once, at the most."""
-    return max(sum(one.began <= each.began < one.ended for one in lives) for each in lives)
-
-
-def latencies(lives: list[Life]) -> list[float]:
-    """Return how long each run that could start was kept waiting, in seconds, in their order.
-
-    It could once a run had left its place, its own stack was made, and those before it had begun.
-    """
-    freed = sorted(one.over for one in lives)
-    found, ready = [], 0.0
-    for index, one in enumerate(lives):
-        place = freed[index - CAPACITY] if index >= CAPACITY else 0.0
-        ready = max(ready, one.made, place)
-        found.append(one.promoted - ready)
-    return found

@@ -22,9 +22,8 @@ from tests.engine.sites import COMPONENTS
 from tests.runtime.control.operating.served import Served, serving
 from tests.runtime.control.operating.shared_queue import (
     CAPACITY,
+    Life,
     SharedQueue,
-    latencies,
-    most_at_once,
     shared_queue,
     watching_slots,
 )
@@ -36,6 +35,9 @@ pytestmark = pytest.mark.control
 SLEEP_S = 3.0
 PROMOTION_S = 60.0
 """Ten are promised, and measured on a machine that does nothing else."""
+
+PASS_S = 5.0
+"""How old what a promotion is decided from may be on a busy machine."""
 
 NUM_AFTER_KILL = 4
 
@@ -83,7 +85,7 @@ def test_two_servers_take_runs_through_three_places(queue: SharedQueue, num_runs
         f"{num_runs} runs on {CAPACITY} places, two servers: {took_s:.1f} s; promoted after "
         f"{max(waits):.2f} s at the most, {sorted(waits)[num_runs // 2]:.2f} s in the middle"
     )
-    assert lives == sorted(lives, key=lambda one: one.event_id)
+    assert overtaken(lives) == []
     for index, one in enumerate(lives):
         earlier = lives[: max(0, index + 1 - CAPACITY)]
         assert all(each.began < one.began for each in earlier), one
@@ -124,7 +126,7 @@ def test_a_server_that_is_killed_leaves_the_other_no_run_to_start_again(
     )
 
     assert {queue.run(run_id).state for run_id in run_ids} == {RunState.COMPLETED}
-    assert lives == sorted(lives, key=lambda one: one.event_id)
+    assert overtaken(lives) == []
     assert max(slots.most, most_at_once(lives)) <= CAPACITY
     assert slots.doubly == []
     assert max(waits) < PROMOTION_S
@@ -149,6 +151,38 @@ def runs_in_up(queue: SharedQueue, run_ids: list[str]) -> list[str]:
         )
 
     return [run_id for run_id in run_ids if is_in_up(run_id)]
+
+
+def most_at_once(lives: list[Life]) -> int:
+    """Return how many of the runs had processes at once, at the most."""
+    return max(sum(one.began <= each.began < one.ended for one in lives) for each in lives)
+
+
+def overtaken(lives: list[Life]) -> list[tuple[str, str]]:
+    """Return runs that a later one was promoted before, each with that one.
+
+    A run whose stack was still being made counts not: its place is kept, and costs no other's.
+    """
+    return [
+        (one.run_id, later.run_id)
+        for index, one in enumerate(lives)
+        for later in lives[index + 1 :]
+        if later.event_id < one.event_id and one.made < later.promoted - PASS_S
+    ]
+
+
+def latencies(lives: list[Life]) -> list[float]:
+    """Return how long each run that could start was kept waiting, in seconds, in their order.
+
+    It could once a run had left its place, its own stack was made, and those before it had begun.
+    """
+    freed = sorted(one.over for one in lives)
+    found, ready = [], 0.0
+    for index, one in enumerate(lives):
+        place = freed[index - CAPACITY] if index >= CAPACITY else 0.0
+        ready = max(ready, one.made, place)
+        found.append(one.promoted - ready)
+    return found
 
 
 def nothing_is_left(queue: SharedQueue) -> None:
