@@ -13,9 +13,16 @@ from runtime.control.places import Places
 from runtime.control.reconciler import Reconciler
 from runtime.control.stack_facts import NoStacks, Stacks
 from runtime.control.stack_orphans import StackSweep
-from runtime.control.store import events, operations, queue, runs, usage
+from runtime.control.store import events, operations, queue, runs, usage, wallets
 from runtime.control.store.store import Store
-from runtime.control.values import Event, StoredRun, UsageInterval, User
+from runtime.control.values import (
+    EntryKind,
+    Event,
+    StoredRun,
+    UsageInterval,
+    User,
+    wallet_id_of,
+)
 from runtime.states import RunState
 from tests.runtime.control.store.rows import add_run, add_user
 from tests.waiting import wait_for
@@ -146,13 +153,25 @@ def make_site(
     capturer: Capturer | None = None,
     stacks: Stacks | None = None,
 ) -> Site:
-    """Return a server over a store, with a user where none is given."""
+    """Return a server over a store, with a user where none is given, who can pay for hours.
+
+    A bill stops the run of a wallet without money, and whether one comes in a test is chance.
+    """
+    user = user or add_user(store, "ada", is_admin=True)
+    movement = wallets.Movement(
+        wallet_id=wallet_id_of(user.user_id, None),
+        key=f"of {keeper.holder}",
+        kind=EntryKind.CREDIT,
+        amount_microusd=10**9,
+    )
+    with store.write() as tx:
+        wallets.post(tx, movement)
     return Site(
         store=store,
         places=places,
         operator=operator,
         keeper=keeper,
-        user=user or add_user(store, "ada", is_admin=True),
+        user=user,
         capturer=capturer or NoCapture(),
         stacks=stacks or NoStacks(),
     )
