@@ -22,9 +22,9 @@ from typing import cast
 
 from bench.logs import LIMIT_S_PER_GB, LOG, NUM_LINES, make_log
 from runtime.control.cluster_source import ClusterSource
-from runtime.control.log_search.needles import needles_of, rarest
+from runtime.control.log_search.needles import chosen_find, needles_of
 from runtime.control.log_search.patterns import compile_wanted
-from runtime.control.log_search.scan import Find, file_blocks, last_lines, sought_blocks
+from runtime.control.log_search.scan import file_blocks, last_lines, sought_blocks
 from runtime.kubernetes_api import KubernetesApi
 from runtime.launch import files
 from runtime.observe.kubernetes.run_files import RunFiles
@@ -88,16 +88,8 @@ def _served(volume: Path) -> Iterator[ClusterSource]:
 
 def _search(source: ClusterSource, size: int, search: LineFilter) -> None:
     wanted = compile_wanted(search)
-    read, known = partial(source.read, LOG), needles_of(wanted)
-
-    def choose(sample: bytes) -> Find | None:
-        needles = rarest(known, sample)
-        if needles is None:
-            return None
-        texts, folds = needles.texts, needles.folds
-        return lambda first, stop: source.find(LOG, (first, stop), texts, folds=folds)
-
-    blocks = sought_blocks(read, choose, 0, size)
+    choose = partial(chosen_find, partial(source.find, LOG), needles_of(wanted))
+    blocks = sought_blocks(partial(source.read, LOG), choose, 0, size)
     last_lines(blocks, wanted, NUM_LINES)
 
 

@@ -34,7 +34,8 @@ _SPEC = re.compile(
     rf"|{_ADDRESS.pattern}.*"
     r"|/.+"
 )
-_REFERENCE = re.compile(r"\$\{[A-Za-z_][A-Za-z0-9_]*\}")
+REFERENCE = re.compile(r"\$\{[A-Za-z_][A-Za-z0-9_]*\}")
+"""A variable that stands for its value: uv puts one in; in a file of secrets `prime` does."""
 
 
 def is_credential_name(name: str) -> bool:
@@ -77,10 +78,10 @@ def address_credential(address: str) -> str | None:
     userinfo, at, _ = address.partition("//")[2].partition("/")[0].rpartition("@")
     user, _, password = userinfo.partition(":")
     secret = password or ("" if parts.scheme.endswith("ssh") else user)
-    if at and secret and not _REFERENCE.fullmatch(secret):
+    if at and secret and not REFERENCE.fullmatch(secret):
         return "a user or password before the @"
     for name, value in parse_qsl(parts.query):
-        if is_credential(name, value) and not _REFERENCE.fullmatch(value):
+        if is_credential(name, value) and not REFERENCE.fullmatch(value):
             return f"a credential in the query, {name[:40]}"
     return None
 

@@ -5,7 +5,7 @@ The CRDs lie beside the project where there are any. Kueue's part is a Workload'
 """
 
 import copy
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -41,6 +41,20 @@ PREEMPTED: tuple[Condition, ...] = (
 """In the order in which Kueue has them; source: Kueue 0.19, as in its Workloads."""
 
 _LABEL = "jobset.sigs.k8s.io"
+
+
+def written(conditions: Iterable[Condition]) -> list[dict[str, str]]:
+    """Return conditions as they stand in a Workload's status."""
+    return [
+        {
+            "type": kind,
+            "status": status,
+            "reason": reason,
+            "message": message,
+            "lastTransitionTime": "2026-12-01T10:00:00Z",
+        }
+        for kind, status, reason, message in conditions
+    ]
 
 
 @contextmanager
@@ -105,17 +119,7 @@ class PlayedKueue:
 
     def say(self, name: str, *conditions: Condition) -> None:
         """Write the conditions of a JobSet's Workload, in the place of those that it had."""
-        found = [
-            {
-                "type": kind,
-                "status": status,
-                "reason": reason,
-                "message": message,
-                "lastTransitionTime": "2026-12-01T10:00:00Z",
-            }
-            for kind, status, reason, message in conditions
-        ]
-        patch = {"status": {"conditions": found}}
+        patch = {"status": {"conditions": written(conditions)}}
         self.api.patch("Workload", f"jobset-{name}", patch, subresource="status")
 
     def admit(self, name: str) -> None:

@@ -5,26 +5,20 @@ test, which writes what Kueue would.
 """
 
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from runtime.kubernetes_api import KINDS
 from runtime.states import RunState
+from tests.cluster.kueue import FILES, Condition, written
 from tests.cluster.observed_runs import Observed, ObservedRun, connect, observe, says
 from tests.testbed.cluster import Cluster
 from tests.waiting import wait_for
 
 pytestmark = pytest.mark.cluster
 
-CRD = (
-    Path(__file__).resolve().parents[3]
-    / "shared"
-    / "reference"
-    / "crds"
-    / "kueue.x-k8s.io_workloads.yaml"
-)
+CRD = FILES["Workload"]
 WORKLOAD = KINDS["Workload"]
 
 
@@ -75,19 +69,9 @@ def pod_set(job: dict[str, Any]) -> dict[str, Any]:
     return {"name": "main", "count": 1, "template": job["spec"]["template"]}
 
 
-def say(run: ObservedRun, *conditions: tuple[str, str, str, str]) -> None:
-    """Write conditions into the run's Workload: type, status, reason, message."""
-    found = [
-        {
-            "type": kind,
-            "status": status,
-            "reason": reason,
-            "message": message,
-            "lastTransitionTime": "2026-12-01T10:00:00Z",
-        }
-        for kind, status, reason, message in conditions
-    ]
-    patch = {"status": {"conditions": found}}
+def say(run: ObservedRun, *conditions: Condition) -> None:
+    """Write conditions into the run's Workload."""
+    patch = {"status": {"conditions": written(conditions)}}
     run.site.api.patch("Workload", f"job-{run.run_id}", patch, subresource="status")
 
 

@@ -6,7 +6,6 @@ and the files of secrets beside it, their values, the key of an earlier try that
 
 import difflib
 import os
-import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -20,7 +19,7 @@ from runtime.commands.remote.run_file import read_run_file
 from runtime.commands.session import Output, OutputOption, print_json, say
 from runtime.config import DispatchFlags
 from runtime.config.toml_text import UnreadableError, decode, read_file
-from runtime.credentials import environment_problems
+from runtime.credentials import REFERENCE, environment_problems
 from runtime.errors import ConfigError, Problem, RefusedError, SettingsError
 from runtime.secret_rules import read_env_file, read_env_flags, secret_problems
 
@@ -50,9 +49,6 @@ VolumeSizeOption = Annotated[
 ]
 YesOption = Annotated[bool, typer.Option("--yes", "-y", hidden=True)]
 """Scripts for `prime` have it, which asks before it dispatches; nothing is asked here."""
-
-_REFERENCE = re.compile(r"\$\{[A-Za-z_][A-Za-z0-9_]*\}")
-"""What `prime` expands in a file of secrets; here a value is what stands there."""
 
 
 def train(
@@ -146,7 +142,7 @@ def read_secrets(
         values |= read_env_file(path)
     given = read_env_flags(flags, os.environ)
     for name, value in values.items():
-        if name not in given and _REFERENCE.search(value):
+        if name not in given and REFERENCE.search(value):
             say(f"warning: {name} holds a ${{NAME}}, which is taken as it stands: pass -e {name}")
     values |= given
     if problems := secret_problems(values):

@@ -5,9 +5,11 @@ A file server looks for them beside the log, so that not all of a log has to be 
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 from runtime.control.log_search.patterns import Wanted
 from runtime.control.log_search.requirements import BREAK, ByteSet, Clause, Window, members
+from runtime.control.log_search.scan import Find
 
 MAX_TEXTS = 16
 """The most that a file server takes."""
@@ -25,6 +27,16 @@ _CASE = 0x20
 
 _REPLACING = frozenset("\N{REPLACEMENT CHARACTER}".encode())
 """Stands in what is searched for bytes that are no UTF-8, and not in the file."""
+
+
+class FindTexts(Protocol):
+    """Looks for texts in one file, as `runtime.control.run_source.Finds` does."""
+
+    def __call__(
+        self, span: tuple[int, int], texts: Sequence[bytes], *, folds: bool
+    ) -> tuple[Sequence[tuple[int, int]], int] | None:
+        """Return spans of lines, the last one first, and the offset that it came back to."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +75,14 @@ def rarest(needles: Sequence[Needles], sample: bytes) -> Needles | None:
     if not needles or least * EACH_BYTES > len(sample):
         return None
     return needles[counts.index(least)]
+
+
+def chosen_find(find: FindTexts, needles: Sequence[Needles], sample: bytes) -> Find | None:
+    """Return what looks for the rarest of some texts; None where the log is better read."""
+    found = rarest(needles, sample)
+    if found is None:
+        return None
+    return lambda first, stop: find((first, stop), found.texts, folds=found.folds)
 
 
 def _texts_of(clause: Clause, *, folds: bool) -> tuple[bytes, ...] | None:

@@ -16,9 +16,9 @@ from pathlib import Path
 from runtime import naming
 from runtime.artifacts import RunDirectory
 from runtime.control.captured_source import CapturedSource
-from runtime.control.log_search.needles import needles_of, rarest
+from runtime.control.log_search.needles import chosen_find, needles_of
 from runtime.control.log_search.patterns import Wanted, compile_wanted
-from runtime.control.log_search.scan import Block, Find, file_blocks, last_lines, sought_blocks
+from runtime.control.log_search.scan import Block, file_blocks, last_lines, sought_blocks
 from runtime.control.log_search.text import MAX_LINE_BYTES
 from runtime.control.planned import RunComponent
 from runtime.control.readings import LogPage
@@ -156,14 +156,8 @@ class _Reader:
 
         if not self._needles or not isinstance(source, Finds):
             return file_blocks(read, start, end)
-        return sought_blocks(read, partial(self._chosen, source, path), start, end)
-
-    def _chosen(self, source: Finds, path: str, sample: bytes) -> Find | None:
-        needles = rarest(self._needles, sample)
-        if needles is None:
-            return None
-        texts, folds = needles.texts, needles.folds
-        return lambda first, stop: source.find(path, (first, stop), texts, folds=folds)
+        choose = partial(chosen_find, partial(source.find, path), self._needles)
+        return sought_blocks(read, choose, start, end)
 
     def _index(self, path: str) -> str:
         data = read_whole(self._source, f"{path}.idx", max_bytes=_MAX_INDEX_BYTES) or b""
