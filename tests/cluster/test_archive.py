@@ -18,9 +18,9 @@ from runtime.control.bucket_store import BucketStore
 from runtime.control.captured_source import CapturedSource
 from runtime.control.manifest import read_manifest
 from runtime.states import RunState
+from tests.cluster.planes import CREDIT, END_S, Plane, write_toml
 from tests.cluster.run_files import small_demo
 from tests.cluster.runs import GPU, Runs, open_runs
-from tests.cluster.test_control_plane import CREDIT, END_S, Plane, write_toml
 from tests.engine.sites import Site
 from tests.runtime.control.operating.served import dispatch, serving
 from tests.runtime.control.prime.client import prime_program

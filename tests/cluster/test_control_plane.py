@@ -6,20 +6,25 @@ The runs are in a namespace of their own, since a server shows every run of the 
 import json
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from runtime.states import RunState, is_terminal
+from runtime.states import RunState
 from tests.cluster.labs import STACK
+from tests.cluster.planes import (
+    END_S,
+    ENV,
+    LOOK_S,
+    Plane,
+    nothing_is_left,
+    open_plane,
+    write_toml,
+)
 from tests.cluster.registries import serve_silent_registry
 from tests.cluster.run_files import endless_demo, small_demo
-from tests.cluster.runs import GPU, START_S, Runs, claim_folder, open_runs
-from tests.engine.sites import Result
-from tests.runtime.control.operating.served import Served, dispatch, read_run, serving, state_of
-from tests.runtime.control.prime.client import Prime, prime_program
+from tests.cluster.runs import GPU, START_S, claim_folder
+from tests.runtime.control.operating.served import dispatch, read_run, state_of
 from tests.secret_search import files_with_value, has_value
 from tests.testbed.cluster import Testbed
 from tests.testbed.volumes import SHARED
@@ -28,95 +33,18 @@ from tests.waiting import killed_after, wait_for
 pytestmark = pytest.mark.cluster
 
 KEY, CANARY = "CANARY_TOKEN", "canary-5be0c2f7-value"
-ENV, VOLUME = "reverse-text", "kept"
+VOLUME = "kept"
 NUM_STEPS = 8
-CREDIT = "1000"
-LOOK_S, NUM_LOOKS = 0.2, 25
-END_S = 900.0
-TEARDOWN_S = 600.0
+NUM_LOOKS = 25
 FILLED = ("configmaps", "jobs", "pods", "services", "events")
 """What a value must not be in; it is in one Secret while the run lives."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Plane:
-    """A server of a lab, and a user of it with both clients."""
-
-    lab: Runs
-    served: Served
-    prime: Prime
-
-    def paddock(self, *words: str, **extra: str) -> Result:
-        """Run `paddock` as the user."""
-        key = {"PADDOCK_SERVER": self.served.url, "PADDOCK_API_KEY": self.prime.token}
-        return self.lab.site.paddock(*words, expect=0, **key, **extra)
-
-    def found(self, command: str, run_id: str) -> dict[str, Any]:
-        """Return what a command prints of a run as JSON, with paddock's own fields."""
-        return json.loads(self.paddock("train", command, run_id, "-o", "json").out)
-
-    def logs(self, run_id: str, *flags: str) -> list[str]:
-        """Return the lines that `prime train logs` prints."""
-        said = self.prime("train", "logs", run_id, "-n", "5000", "--raw", *flags)
-        assert said.code == 0, said.out + said.err
-        return said.out.splitlines()
-
-    def live_logs(self, run_id: str) -> tuple[list[str], list[str]]:
-        """Wait until orchestrator and env server of a run work, and return what they say."""
-
-        def found() -> tuple[list[str], list[str]] | None:
-            logs = self.logs(run_id), self.logs(run_id, "--env", ENV)
-            words = (" Step 1 ", "Serving reverse-text")
-            pairs = zip(words, logs, strict=True)
-            return logs if all(word in "\n".join(lines) for word, lines in pairs) else None
-
-        logs = wait_for(found, timeout_s=START_S)
-        assert logs is not None
-        return logs
-
-    def until(self, run_id: str, state: RunState, *, timeout_s: float) -> None:
-        """Wait until the server says a state; an end that is another one is an error."""
-
-        def is_there() -> bool:
-            time.sleep(LOOK_S)
-            seen = RunState(read_run(self.prime, run_id)["status"])
-            assert seen is state or not is_terminal(seen), self.words(run_id)
-            return seen is state
-
-        wait_for(is_there, timeout_s=timeout_s)
-
-    def until_torn_down(self, run_id: str) -> None:
-        """Wait until a run is captured and its stack is gone."""
-
-        def is_down() -> bool:
-            time.sleep(LOOK_S)
-            run = read_run(self.prime, run_id)
-            return (run["teardown"], run["capture"]) == ("done", "done")
-
-        wait_for(is_down, timeout_s=TEARDOWN_S)
-
-    def words(self, run_id: str) -> str:
-        """Return what is known of a run, for a failed assertion."""
-        return "".join([*self.served.lines[-40:], self.lab.words(run_id)])
 
 
 @pytest.fixture(scope="module")
 def plane(testbed: Testbed, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Plane]:
     """Yield a server with its own home, backend and namespace, and a user."""
-    with (
-        open_runs(testbed, tmp_path_factory.mktemp("control-plane")) as lab,
-        serving(lab.site) as served,
-    ):
-        prime = served.client("ada", program=prime_program())
-        lab.site.paddock("wallet", "credit", "ada", CREDIT)
-        yield Plane(lab=lab, served=served, prime=prime)
-
-
-def write_toml(plane: Plane, name: str, text: str) -> Path:
-    """Write a run's TOML."""
-    path = plane.lab.site.folder / name
-    path.write_text(text)
-    return path
+    with open_plane(testbed, tmp_path_factory.mktemp("control-plane")) as made:
+        yield made
 
 
 def test_a_run_completes_and_reads_the_same_after_its_teardown(plane: Plane) -> None:
@@ -232,22 +160,6 @@ def volume_of(plane: Plane) -> dict[str, Any]:
     """Return the volume as the user sees it."""
     (found,) = json.loads(plane.prime("volumes", "list", "-o", "json").out)
     return found
-
-
-def nothing_is_left(plane: Plane, run_id: str, state: RunState) -> None:
-    """See that a run holds nothing, is kept by its record, and has cost something."""
-    lab = plane.lab
-    assert lab.left(run_id) == []
-    assert lab.record(run_id).state is state
-    assert run_id not in lab.site.pulumi("stack", "ls").out
-    held = [one for one in lab.api.list("Pod") if one["status"].get("phase") == "Running"]
-    labels = [one["metadata"].get("labels", {}) for one in held]
-    assert [one for one in labels if "paddock.dev/run" in one] == [], "GPUs are held"
-    usage = plane.found("usage", run_id)
-    told = json.loads(plane.prime("train", "usage", run_id, "-o", "json").out)
-    assert usage["gpu_hours"] > 0
-    assert usage["total_cost_microusd"] > 0
-    assert told["total_cost_usd"] > 0
 
 
 def the_value_is_nowhere(plane: Plane) -> None:

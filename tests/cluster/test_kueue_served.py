@@ -14,18 +14,11 @@ from runtime.naming import LABEL_ATTEMPT
 from runtime.pod_names import workload_name
 from runtime.states import RunState
 from tests.cluster.kueue import CLUSTER_QUEUE, QUEUE, PlayedKueue, kueue_served
+from tests.cluster.planes import END_S, Plane, nothing_is_left, open_plane, write_toml
 from tests.cluster.run_files import endless_demo, small_demo
-from tests.cluster.runs import GPU, START_S, open_runs
-from tests.cluster.test_control_plane import (
-    CREDIT,
-    END_S,
-    Plane,
-    nothing_is_left,
-    write_toml,
-)
+from tests.cluster.runs import GPU, START_S
 from tests.cluster.test_failures import saved_steps
-from tests.runtime.control.operating.served import dispatch, read_run, serving
-from tests.runtime.control.prime.client import prime_program
+from tests.runtime.control.operating.served import dispatch, read_run
 from tests.testbed.cluster import Testbed
 from tests.waiting import wait_for
 
@@ -41,12 +34,9 @@ def plane(testbed: Testbed, tmp_path_factory: pytest.TempPathFactory) -> Iterato
     queue = {"queue": QUEUE, "clusterQueue": CLUSTER_QUEUE}
     with (
         kueue_served(testbed),
-        open_runs(testbed, tmp_path_factory.mktemp("kueue"), **queue) as lab,
-        serving(lab.site) as served,
+        open_plane(testbed, tmp_path_factory.mktemp("kueue"), **queue) as made,
     ):
-        prime = served.client("ada", program=prime_program())
-        lab.site.paddock("wallet", "credit", "ada", CREDIT)
-        yield Plane(lab=lab, served=served, prime=prime)
+        yield made
 
 
 @pytest.fixture
