@@ -151,7 +151,8 @@ def _secret_values(body: ClusterSettings | VolumeSettings | RunSettings) -> dict
                 Problem(
                     loc=(f"{naming.PROJECT}:env",),
                     message="must be a JSON object of strings",
-                    fix="pulumi config set --secret --path paddock:env.KEY < file",
+                    fix="pulumi config set --secret --path paddock:env.KEY "
+                    f"-s {pulumi.get_stack()} < file",
                     code="secret",
                 )
             ]

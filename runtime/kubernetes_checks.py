@@ -197,7 +197,7 @@ def _storage(
             name="model cache",
             verdict=Verdict.WARNING,
             detail="none: every run downloads its model and compiles its kernels anew",
-            mend="pulumi config set paddock:modelsVolumeSize 500Gi",
+            mend=f"pulumi config set paddock:modelsVolumeSize 500Gi -s {probes.stack}",
         )
     elif cache not in found.claims:
         yield _unmade("model cache", settings, found, probes)

@@ -237,7 +237,7 @@ def check_open(before: RunRecord, attempt: int) -> None:
     if attempt < before.attempt:
         raise RunStateError(
             f"{before.run_id} is at attempt {before.attempt}, attempt {attempt} is past: "
-            f"`pulumi config set paddock:attempt {before.attempt}`"
+            f"`pulumi config set paddock:attempt {before.attempt} -s {before.run_id}`"
         )
     if attempt == before.attempt and before.is_over:
         why = f": {before.reason}" if before.reason else ""
@@ -250,8 +250,8 @@ def over_message(run_id: str, attempt: int, *, what: str) -> str:
     """Return the refusal of a start at an attempt that is over, with both fixes."""
     return (
         f"{run_id}: attempt {attempt} {what} and does not start again: "
-        f"`paddock resume {run_id}`, or `pulumi config set paddock:attempt {attempt + 1}` "
-        "and `pulumi up`"
+        f"`paddock resume {run_id}`, or `pulumi config set paddock:attempt {attempt + 1} "
+        f"-s {run_id}` and `pulumi up -s {run_id}`"
     )
 
 

@@ -108,7 +108,7 @@ def _refusal(before: Inputs, after: Inputs, rules: Rules) -> str | None:
     if before and int(before["attempt"]) > attempt:
         return (
             f"{run_id} is at attempt {int(before['attempt'])}, attempt {attempt} is past: "
-            f"pulumi config set paddock:attempt {int(before['attempt'])}"
+            f"pulumi config set paddock:attempt {int(before['attempt'])} -s {run_id}"
         )
     record = rules.current_record(after)
     if record is not None and record.is_over and record.attempt == attempt:

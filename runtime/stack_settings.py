@@ -150,7 +150,7 @@ def parse_settings(
     try:
         settings = _adapter().validate_python(visible)
     except ValidationError as error:
-        raise SettingsError(_problems(error), source=f"stack {stack}") from None
+        raise SettingsError(_problems(error, stack), source=f"stack {stack}") from None
     assert not isinstance(settings, _NoTarget), "it refuses every target that gets there"
     if settings.kind == "run" and not naming.is_run_id(stack):
         raise SettingsError([bad_run_id(stack)], source=f"stack {stack}")
@@ -171,12 +171,12 @@ def _adapter() -> TypeAdapter[AnySettings | _NoTarget]:
     return TypeAdapter(_Settings)
 
 
-def _problems(error: ValidationError) -> list[Problem]:
+def _problems(error: ValidationError, stack: str) -> list[Problem]:
     return [
         Problem(
             loc=(f"{naming.PROJECT}:{_key(detail['loc'])}",),
             message=_message(str(detail["type"]), str(detail["msg"])),
-            fix=f"pulumi config set {naming.PROJECT}:{_key(detail['loc'])} VALUE"
+            fix=f"pulumi config set {naming.PROJECT}:{_key(detail['loc'])} VALUE -s {stack}"
             if detail["type"] == "missing"
             else "",
             code="settings",

@@ -4,6 +4,7 @@ Without a cluster it is the loop of `paddock serve`, for runs by GitOps and by h
 needs neither database nor stacks and only writes records; several copies of that do no harm.
 """
 
+import logging
 import os
 import threading
 from contextlib import closing
@@ -28,6 +29,8 @@ from runtime.entry import INTERRUPTED
 from runtime.errors import Problem, SettingsError
 from runtime.locate import cluster_connection
 from runtime.observe.kubernetes.observer import LOOK_S
+
+_log = logging.getLogger(__name__)
 
 _ONCE_S = 60.0
 
@@ -88,9 +91,9 @@ def _drive(
                 say(f"left behind: {orphan}")
             return
         with running(store, **where, limits=limits):
-            say(f"paddock reconciles the runs of {store.name}")
+            _log.info("paddock reconciles the runs of %s", store.name)
             ended.wait()
-            say(ending(limits))
+            _log.info(ending(limits))
 
 
 def _observe(

@@ -12,13 +12,15 @@ from typing import Annotated
 import typer
 
 from runtime.commands.admin.database import DatabaseOption, opened
-from runtime.commands.session import find_project, say
+from runtime.commands.session import find_project
 from runtime.control.operations import DRAIN_S, OPERATION_S, OperatorLimits
 
 _HOST = "127.0.0.1"
 _PORT = 8899
 REQUEST_LOGGER = "paddock.api"
 """Name of the request log, whose lines are JSON already; its module is one of the server's."""
+
+_log = logging.getLogger(__name__)
 
 WorkersOption = Annotated[
     int, typer.Option(min=1, max=64, help="operations of the engine at a time")
@@ -70,9 +72,9 @@ def serve(
             # uvicorn raises the signal again at its end: then it has been heard
             signal.signal(number, lambda *_: None)
         address = f"http://{host}:{listener.getsockname()[1]}"
-        say(f"paddock serves {address} from {store.name}")
+        _log.info("paddock serves %s from %s", address, store.name)
         server.run([listener])
-        say(ending(limits))
+        _log.info(ending(limits))
 
 
 def ending(limits: OperatorLimits) -> str:

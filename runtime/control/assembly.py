@@ -204,8 +204,9 @@ def _loops(parts: Parts, reconciler: Reconciler) -> Iterator[None]:
         yield
     finally:
         is_over.set()
+        until = time.monotonic() + _JOIN_S  # for all: whoever ends the server waits for the sum
         for thread in threads:
-            thread.join(_JOIN_S)
+            thread.join(max(0.0, until - time.monotonic()))
 
 
 def new_holder() -> str:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from runtime.commands.admin.database import DatabaseOption, named_url, opened
+from runtime.commands.admin.database import DatabaseOption, named_url
 from runtime.errors import NotFoundError, StoreError
 
 if TYPE_CHECKING:
@@ -27,11 +27,11 @@ def backup(
         raise NotFoundError(f"no database {path}: name it with --database")
     if not (folder := file.absolute().parent).is_dir():
         raise NotFoundError(f"no folder {folder}: make it, or name another file")
-    with opened(database) as store:
-        from runtime.control.store.backup import back_up
+    from runtime.control.store.backup import back_up
 
-        back_up(store, file.absolute())
-        typer.echo(f"{store.name} is copied to {file}, {file.stat().st_size:,} bytes")
+    back_up(url, file.absolute())
+    shown = url.render_as_string(hide_password=True)
+    typer.echo(f"{shown} is copied to {file}, {file.stat().st_size:,} bytes")
 
 
 def restore(

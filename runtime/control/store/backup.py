@@ -8,23 +8,26 @@ import sqlite3
 from contextlib import closing
 from pathlib import Path
 
-from runtime.control.store.store import Store
+from sqlalchemy import URL
+
 from runtime.errors import StoreError
 
 
-def back_up(store: Store, target: Path) -> None:
+def back_up(url: URL, target: Path) -> None:
     """Copy the database into a file of mode 0600 that is replaced in one step.
 
-    Raises StoreError for Postgres, naming the command, and where the copy is damaged.
+    It is copied as it is, at whatever revision: an upgrade's way back is the copy made before it.
+    Raises StoreError for Postgres, naming the command, and where it or its copy is damaged.
     """
-    if store.is_shared:
+    name = url.render_as_string(hide_password=True)
+    if url.get_backend_name() != "sqlite":
         raise StoreError(
-            f"{store.name}: Postgres makes its own backup: pg_dump --format=custom --file={target}"
+            f"{name}: Postgres makes its own backup: pg_dump --format=custom --file={target}"
         )
     temporary = target.with_name(f".{target.name}.{os.getpid()}")
     os.close(os.open(temporary, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600))
     try:
-        source = sqlite3.connect(store.engine.url.database or "")
+        source = sqlite3.connect(url.database or "")
         copy = sqlite3.connect(temporary)
         with closing(source), closing(copy):
             source.backup(copy)
@@ -34,6 +37,8 @@ def back_up(store: Store, target: Path) -> None:
         with temporary.open("rb") as file:
             os.fsync(file.fileno())
         temporary.replace(target)
+    except sqlite3.DatabaseError as error:
+        raise StoreError(f"{name}: {error}: nothing was copied") from None
     finally:
         for left in (temporary, *temporary.parent.glob(f"{temporary.name}-*")):
             left.unlink(missing_ok=True)

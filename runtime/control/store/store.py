@@ -39,6 +39,9 @@ CONNECT_TIMEOUT_S = 10
 POOL_SIZE = 40
 """As many as FastAPI's thread pool has threads, so that no request waits for a connection."""
 
+MAX_OVERFLOW = 10
+"""Connections beyond the pool, for the server's loops; docs/operations.md tells the sum."""
+
 _WRITES = "paddock_writes"
 _CONTROL_PLANE_ID = "control_plane_id"
 _log = logging.getLogger(__name__)
@@ -155,6 +158,7 @@ def _postgres(url: URL) -> Engine:
         url,
         hide_parameters=True,  # an exception would print the values of a statement
         pool_size=POOL_SIZE,
+        max_overflow=MAX_OVERFLOW,
         pool_pre_ping=True,
         connect_args={"connect_timeout": CONNECT_TIMEOUT_S, "application_name": "paddock"},
     )
@@ -172,6 +176,7 @@ def _sqlite(url: URL) -> Engine:
         url,
         hide_parameters=True,
         pool_size=POOL_SIZE,
+        max_overflow=MAX_OVERFLOW,
         connect_args={"timeout": BUSY_TIMEOUT_S},
     )
     event.listen(engine, "connect", _set_up_sqlite)

@@ -213,6 +213,31 @@ def test_a_backup_of_an_older_release_is_upgraded(sqlite_url: str, path: Path, c
     assert run.wish_reason == ""
 
 
+def test_a_backup_does_not_upgrade_what_an_older_release_made(
+    sqlite_url: str, path: Path, copy: Path
+) -> None:
+    target = copy.with_name("before.db")
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute("UPDATE alembic_version SET version_num = '0002'")
+        connection.commit()
+
+    paddock("backup", str(target), "--database", sqlite_url)
+
+    for one in (path, target):
+        with closing(sqlite3.connect(one)) as connection:
+            found = connection.execute("SELECT version_num FROM alembic_version").fetchall()
+        assert found == [("0002",)], one
+
+
+def test_what_is_no_database_is_not_backed_up(sqlite_url: str, path: Path, folder: Path) -> None:
+    path.write_bytes(b"no database" * 1000)
+
+    with pytest.raises(StoreError, match=r"not a database: nothing was copied"):
+        paddock("backup", str(folder / "copy.db"), "--database", sqlite_url)
+
+    assert not (folder / "copy.db").exists()
+
+
 def test_a_damaged_database_is_named_with_what_to_do(path: Path, copy: Path) -> None:
     path.write_bytes(b"damaged" * 1000)
 

@@ -5,6 +5,7 @@ import re
 import subprocess
 import sys
 import tomllib
+from fnmatch import fnmatch
 from importlib import metadata
 from pathlib import Path
 
@@ -17,6 +18,7 @@ from runtime.cli import app
 from runtime.cluster_settings import LocalClusterSettings
 from runtime.control.app import DEFAULT_PORT, MAX_BODY_BYTES
 from runtime.control.operations import OperatorLimits
+from toolchain.engine_bin import EXECUTABLES
 
 ROOT = Path(__file__).resolve().parents[4]
 DOCUMENT = (ROOT / "docs" / "operations.md").read_text()
@@ -68,6 +70,14 @@ def pinned(package: str) -> str:
 )
 def test_the_image_has_the_engine_that_the_project_pins(argument: str, package: str) -> None:
     assert f"ARG {argument}={pinned(package)}\n" in IMAGE
+
+
+def test_the_image_has_every_executable_that_the_engine_starts() -> None:
+    (line,) = re.findall(r"^COPY --from=engine (.+) \S+$", IMAGE, re.MULTILINE)
+    patterns = [Path(one).name for one in line.split()]
+
+    for name in ("pulumi", *EXECUTABLES):
+        assert any(fnmatch(name, pattern) for pattern in patterns), name
 
 
 def test_the_image_installs_nothing_of_an_open_version() -> None:
@@ -134,7 +144,8 @@ def test_the_unit_ends_the_server_alone() -> None:
     # all else is read-only: where a local cluster keeps its runs unless it is told otherwise
     assert settings["ProtectSystem"] == "strict"
     runs = LocalClusterSettings.model_fields["runs_path"].default
-    assert settings["ReadWritePaths"] == f"-{settings['WorkingDirectory']}/{runs}"
+    written = re.findall(r"^ReadWritePaths=(.+)$", UNIT, re.MULTILINE)
+    assert written == [f"-{settings['WorkingDirectory']}/{runs}", "/tmp /var/tmp"]
 
 
 def test_the_image_interrupts_operations_before_docker_kills_them(

@@ -18,6 +18,7 @@ from tests.waiting import wait_for
 START_S = 90
 END_S = 90
 RUN_S = 180
+_SAID = '"message": "paddock serves '
 
 
 @dataclass(kw_only=True)
@@ -34,11 +35,11 @@ class Served:
 
         def said() -> str | None:
             assert self.process.poll() is None, "".join(self.lines)
-            return next((one for one in list(self.lines) if one.startswith("paddock serves")), None)
+            return next((one for one in list(self.lines) if _SAID in one), None)
 
         line = wait_for(said, timeout_s=START_S)
         assert line is not None
-        return line.split()[2]
+        return json.loads(line)["message"].split()[2]
 
     def client(self, name: str, *, program: Path) -> Prime:
         """Make a user with a key by the admin commands, and return the user's client."""

@@ -112,7 +112,7 @@ def test_a_backup_is_taken_while_somebody_writes_and_can_be_restored(
     target.write_text("an older backup")
     with sqlite_store.write() as tx:
         runs.compare_and_set(tx, run.run_id, 1, reason="not yet kept")
-        back_up(sqlite_store, target)
+        back_up(sqlite_store.engine.url, target)
 
     add_run(sqlite_store, user, "later")
     restored_path = tmp_path / "restored.db"
@@ -134,7 +134,7 @@ def test_a_backup_of_postgres_is_pg_dumps_work(
     store = opened(f"{postgres_url}/postgres")
 
     with pytest.raises(StoreError, match="pg_dump --format=custom"):
-        back_up(store, tmp_path / "dump")
+        back_up(store.engine.url, tmp_path / "dump")
 
 
 @pytest.mark.control
