@@ -106,6 +106,8 @@ class LeaseKeeper:
                 self.tend()
             except (StoreError, DBAPIError) as error:
                 _LOG.warning("the leases could not be renewed: %s", error)
+            except Exception:  # without this thread the server does nothing more, for good
+                _LOG.exception("the leases could not be renewed")
 
     def _renew(self) -> None:
         began = time.monotonic()

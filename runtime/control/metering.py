@@ -11,10 +11,10 @@ from sqlalchemy import Connection
 from runtime.control.billing import settle
 from runtime.control.places import Places, PodUse, Seen
 from runtime.control.run_memory import RunMemory
-from runtime.control.store import usage
+from runtime.control.store import leases, usage
 from runtime.control.store.columns import read_clock
 from runtime.control.store.store import Store
-from runtime.control.values import MICROUSD_PER_USD, StoredRun, UsageInterval
+from runtime.control.values import MICROUSD_PER_USD, Lease, StoredRun, UsageInterval
 
 
 class Metering:
@@ -25,8 +25,11 @@ class Metering:
         self._store = store
         self._places = places
 
-    def meter(self, run: StoredRun, seen: Seen, memory: RunMemory) -> None:
-        """Write the intervals that are new or have changed since the last pass."""
+    def meter(self, run: StoredRun, seen: Seen, memory: RunMemory, fence: Lease) -> None:
+        """Write the intervals that are new or have changed since the last pass.
+
+        Under the lease alone: a server that slept would open what its successor has closed.
+        """
         changed = [use for use in seen.uses if memory.uses.get((run.attempt, use.source)) != use]
         ended_at = None
         if memory.metered < run.attempt:
@@ -35,6 +38,8 @@ class Metering:
         if not changed and ended_at is None:
             return
         with self._store.write() as tx:
+            if not leases.is_held(tx, fence):
+                return
             if ended_at is not None and run.attempt > 1:
                 _close_earlier(tx, run, ended_at)
             for use in changed:

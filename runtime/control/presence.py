@@ -122,6 +122,9 @@ def present(
             except (StoreError, DBAPIError) as error:
                 _LOG.warning("the lease %s could not be renewed: %s", lease.name, error)
                 continue
+            except Exception:  # whoever comes later would start beside a server that works on
+                _LOG.exception("the lease %s could not be renewed", lease.name)
+                continue
             if others:
                 _LOG.error("this server ends: %s", _not_alone(store, bound, others))
                 return end()

@@ -19,6 +19,7 @@ from runtime.control.acts import Acts, Subject
 from runtime.control.adopted import Adoption
 from runtime.control.billing import Biller
 from runtime.control.captures import Capturer, NoCapture
+from runtime.control.holders import Holders
 from runtime.control.lease_keeper import SCHEDULER, LeaseKeeper, shard_of
 from runtime.control.metering import Metering
 from runtime.control.operations import (
@@ -28,7 +29,6 @@ from runtime.control.operations import (
     Operator,
     StoredOperation,
     not_performed,
-    server_lease,
 )
 from runtime.control.orphans import Orphan, OrphanSweep
 from runtime.control.places import Places
@@ -60,11 +60,10 @@ _LOG = logging.getLogger(__name__)
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Loaded:
-    """What a pass loads at once: the live runs, their newest operations, who lives, the time."""
+    """What a pass loads at once: the live runs, their newest operations, the time."""
 
     runs: tuple[StoredRun, ...]
     newest: dict[str, StoredOperation]
-    servers: frozenset[str]
     now: datetime
 
 
@@ -83,6 +82,7 @@ class Reconciler:
     _memories: dict[str, RunMemory] = field(default_factory=dict)
     _acts: Acts = field(init=False)
     _metering: Metering = field(init=False)
+    _holders: Holders = field(init=False)
     _biller: Biller = field(init=False)
     _promotions: Promotions = field(init=False)
     _adoption: Adoption = field(init=False)
@@ -105,6 +105,7 @@ class Reconciler:
             holder=self.keeper.holder,
         )
         self._metering = Metering(self.store, self.places)
+        self._holders = Holders(self.keeper.holder)
         self._biller = Biller(store=self.store)
         self._promotions = Promotions(store=self.store, places=self.places)
         self._adoption = Adoption(store=self.store, places=self.places)
@@ -168,12 +169,8 @@ class Reconciler:
             newest = operations.list_of_live_runs(tx)
             held = leases.list_held(tx)
             now = read_clock(tx)
-        return Loaded(
-            runs=tuple(live),
-            newest=newest,
-            servers=frozenset(lease.name for lease in held),
-            now=now,
-        )
+        self._holders.note(frozenset(lease.name for lease in held))
+        return Loaded(runs=tuple(live), newest=newest, now=now)
 
     def _write_reports(self, loaded: Loaded) -> None:
         """Write how this server's own operations ended, whoever holds their runs' shards."""
@@ -217,7 +214,7 @@ class Reconciler:
         place = self.places.place_of(run)
         seen = place.observe() if place is not None else None
         if seen is not None:
-            self._metering.meter(run, seen, memory)
+            self._metering.meter(run, seen, memory, fence)
         at = Situation(
             run=run,
             now=loaded.now,
@@ -234,12 +231,13 @@ class Reconciler:
         """Return the operation, and whether it was abandoned; one that ended is written as such."""
         if newest is None or newest.state is not OperationState.RUNNING:
             return newest, False
-        if server_lease(newest.holder) in loaded.servers:
+        if self._holders.is_living(newest.holder):
             return newest, False
         report = self.operator.state(newest.run_id)  # what a dead server of this host left
         self._write_report(report, newest, loaded)
         is_known = report is not None and report.operation_id == newest.operation_id
-        return loaded.newest[newest.run_id], not is_known
+        is_dead = not is_known and self._holders.is_dead(newest.holder)
+        return loaded.newest[newest.run_id], is_dead
 
     def _walk(self, subject: Subject) -> None:
         """Take steps until one has to wait; what was seen is good for all of them."""
@@ -268,6 +266,7 @@ class Reconciler:
             pause=memory.pause,
             capture=self.capturer.capture(at.run) if is_captured else None,
             capture_mark=memory.capture,
+            num_refused=memory.num_refused,
         )
         return replace(subject, at=at)
 

@@ -59,6 +59,8 @@ def upgrade(connection: Connection, database: str) -> None:
     On Postgres under an advisory lock; on SQLite a write transaction locks the whole database.
     """
     if connection.dialect.name == "postgresql":
+        for limit in ("lock_timeout", "statement_timeout"):  # many rows take what they take
+            connection.execute(text(f"SET LOCAL {limit} = 0"))
         connection.execute(text("SELECT pg_advisory_xact_lock(:id)"), {"id": _LOCK_ID})
     if check_revision(connection, database):  # somebody else was faster
         return

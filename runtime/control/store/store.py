@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from sqlalchemy import (
     URL,
@@ -32,10 +33,33 @@ from runtime.errors import Problem, SettingsError, StoreError
 from runtime.local_state import file_lock
 from runtime.naming import new_run_id
 
+if TYPE_CHECKING:
+    import psycopg
+
 BUSY_TIMEOUT_S = 30.0
 """How long a writer waits for SQLite's lock; a transaction takes milliseconds."""
 
-CONNECT_TIMEOUT_S = 10
+_LIBPQ = {
+    "connect_timeout": 10,
+    "keepalives_idle": 10,
+    "keepalives_interval": 5,
+    "keepalives_count": 3,
+    "tcp_user_timeout": 20_000,
+}
+"""How soon a connection whose packets vanish ends, in s (the last in ms): else a thread would hang
+for a quarter of an hour. PostgreSQL manual, libpq, parameter key words."""
+
+_SESSION = {
+    "idle_in_transaction_session_timeout": "15s",
+    "lock_timeout": "30s",
+    "statement_timeout": "120s",
+    "tcp_keepalives_idle": "10",
+    "tcp_keepalives_interval": "5",
+    "tcp_keepalives_count": "3",
+}
+"""What Postgres ends by itself: a host that loses power inside a transaction keeps its row locks,
+leases among them, for two hours of TCP's patience otherwise."""
+
 POOL_SIZE = 40
 """As many as FastAPI's thread pool has threads, so that no request waits for a connection."""
 
@@ -154,14 +178,23 @@ def _shown(url: URL) -> str:
 
 
 def _postgres(url: URL) -> Engine:
-    return create_engine(
+    engine = create_engine(
         url,
         hide_parameters=True,  # an exception would print the values of a statement
         pool_size=POOL_SIZE,
         max_overflow=MAX_OVERFLOW,
         pool_pre_ping=True,
-        connect_args={"connect_timeout": CONNECT_TIMEOUT_S, "application_name": "paddock"},
+        connect_args={**_LIBPQ, "application_name": "paddock"},
     )
+    event.listen(engine, "connect", _set_up_postgres)
+    return engine
+
+
+def _set_up_postgres(connection: "psycopg.Connection", record: object) -> None:
+    # not by the startup parameter `options`, which a pooler such as pgbouncer refuses
+    with connection.transaction(), connection.cursor() as cursor:
+        for name, value in _SESSION.items():
+            cursor.execute("SELECT set_config(%s, %s, false)", (name, value))
 
 
 def _sqlite(url: URL) -> Engine:

@@ -1,15 +1,19 @@
 """Leases: one holder at a time, tokens that grow, and no write of a holder that was replaced."""
 
 import json
+import os
 import subprocess
 import sys
 import threading
 from pathlib import Path
 
 import pytest
+from sqlalchemy import text
+from sqlalchemy.exc import DBAPIError
 
 from runtime.control.store import leases, runs
-from runtime.control.store.store import Store
+from runtime.control.store import store as store_module
+from runtime.control.store.store import Store, open_store
 from runtime.control.values import Lease
 from tests.runtime.control.store.rows import add_run, add_user
 from tests.waiting import wait_for
@@ -17,6 +21,11 @@ from tests.waiting import wait_for
 ROOT = Path(__file__).parents[4]
 NUM_PROCESSES = 2
 NUM_TURNS = 20
+LIMITS = {
+    "idle_in_transaction_session_timeout": "15s",
+    "lock_timeout": "30s",
+    "statement_timeout": "2min",
+}
 
 # A turn takes the lease, reads the run, and writes what it read plus one under that lease. Every
 # second holding is over before its write, so that the other process replaces its holder.
@@ -171,3 +180,34 @@ def test_two_processes_never_write_under_one_anothers_lease(store: Store, store_
     assert run.max_steps == NUM_PROCESSES * NUM_TURNS
     assert run.version == 1 + NUM_PROCESSES * NUM_TURNS
     assert len(set(tokens)) == len(tokens)
+
+
+@pytest.mark.control
+def test_a_host_that_vanishes_within_a_write_holds_up_nobody_for_long(
+    postgres_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    silent = {"idle_in_transaction_session_timeout": "200ms"}
+    monkeypatch.setattr(store_module, "_SESSION", {**store_module._SESSION, **silent})
+    store = open_store(f"{postgres_url}/postgres")
+    lease = taken(store, f"vanishing-{os.getpid()}")
+
+    with store.engine.connect() as vanishing:
+        assert leases.is_held(vanishing, lease)
+        with store.write() as tx:  # waits for the row until the database has ended the other
+            leases.release(tx, lease)
+        with pytest.raises(DBAPIError):
+            leases.is_held(vanishing, lease)
+        vanishing.invalidate()
+
+    store.close()
+
+
+@pytest.mark.control
+def test_every_session_of_postgres_has_its_limits(postgres_url: str) -> None:
+    store = open_store(f"{postgres_url}/postgres")
+
+    with store.read() as tx:
+        found = {name: tx.execute(text(f"SHOW {name}")).scalar_one() for name in LIMITS}
+    store.close()
+
+    assert found == LIMITS
