@@ -19,6 +19,7 @@ from sqlalchemy.exc import DBAPIError
 
 from runtime.control.backend import engine_service_environment
 from runtime.control.failures import INTERRUPTED, failure_of
+from runtime.control.kept_settings import KeptSettings, until_answered
 from runtime.control.operations import (
     Operation,
     OperationBusyError,
@@ -28,7 +29,7 @@ from runtime.control.operations import (
     OperatorLimits,
 )
 from runtime.control.projects import PerformedReport, RunFolder, run_folder
-from runtime.control.store import leases, operations, stack_files
+from runtime.control.store import leases, operations
 from runtime.control.store.store import Store
 from runtime.control.worker import WorkerRequest, failed_report, report_of
 from runtime.control.worker_process import Watch, interrupt, is_performed, run_worker
@@ -64,6 +65,7 @@ class ProcessOperator:
     ) -> None:
         """Keep the store and the checkout whose program is run."""
         self._store = store
+        self._settings = KeptSettings(store)
         self._checkout = checkout
         self._environ = engine_service_environment(environ)
         self._limits = limits
@@ -86,7 +88,11 @@ class ProcessOperator:
             )
             self._live[run_id] = _Live(operation=operation, thread=thread)
             self._remember(report_of(operation, OperationState.RUNNING))
-            thread.start()  # here, since `close` waits for all that it finds
+            try:
+                thread.start()  # here, since `close` waits for all that it finds
+            except RuntimeError as error:  # no more processes are allowed
+                del self._live[run_id], self._reports[run_id]
+                raise OperationBusyError(f"{run_id}: {error}") from None
 
     def state(self, run_id: str) -> OperationReport | None:
         """Return the newest operation that this server or another one on its host began."""
@@ -185,10 +191,12 @@ class ProcessOperator:
             return failed_report(operation, INTERRUPTED, "interrupted before its turn")
         folder = run_folder(operation.run_id)
         folder.make()
-        self._exchange_settings(folder)
-        if operation.lease is not None:
-            with self._store.write() as connection:
-                leases.require(connection, operation.lease)
+        try:
+            until_answered(lambda: self._prepare(operation, folder), live.interrupted)
+        except DBAPIError:
+            if live.interrupted.is_set():
+                return failed_report(operation, INTERRUPTED, "interrupted before its turn")
+            raise
         request = WorkerRequest(
             operation=operation,
             folder=str(folder.path),
@@ -208,10 +216,21 @@ class ProcessOperator:
                 code,
                 extra={"run": operation.run_id},
             )
-        return self._ended(folder, found)
+        return self._ended(folder, found, live.interrupted)
 
-    def _ended(self, folder: RunFolder, found: PerformedReport) -> OperationReport:
-        """Return how an operation ended that nobody performs any more, its settings stored."""
+    def _prepare(self, operation: Operation, folder: RunFolder) -> None:
+        self._settings.exchange(folder)
+        if operation.lease is not None:
+            with self._store.write() as connection:
+                leases.require(connection, operation.lease)
+
+    def _ended(
+        self, folder: RunFolder, found: PerformedReport, is_over: threading.Event | None = None
+    ) -> OperationReport:
+        """Return how an operation ended that nobody performs any more, its settings stored.
+
+        With an event a database that is away is waited for.
+        """
         report = found.report
         if report.state is OperationState.RUNNING:
             report = replace(
@@ -224,43 +243,14 @@ class ProcessOperator:
             )
             folder.write(replace(found, report=report))
         if report.kind is OperationKind.REMOVE and report.state is OperationState.DONE:
-            with self._store.write() as connection:
-                stack_files.remove_file(connection, folder.run_id)
+            self._settings.remove(folder)
             folder.remove()
         elif report.kind is OperationKind.MAKE and report.state is OperationState.FAILED:
             if not folder.settings.exists():  # it took back what it had made
                 folder.remove()
         else:
-            self._keep_settings(folder, report.operation_id)
+            self._settings.keep(folder, report.operation_id, is_over)
         return report
-
-    def _exchange_settings(self, folder: RunFolder) -> None:
-        """Store what an earlier operation left here, else take what another server stored."""
-        found = folder.read()
-        if found is not None and not self._is_kept(folder, found.report.operation_id):
-            self._keep_settings(folder, found.report.operation_id)
-            return
-        with self._store.read() as connection:
-            text = stack_files.get_file(connection, folder.run_id)
-        if text is not None:
-            folder.restore_settings(text)
-
-    def _keep_settings(self, folder: RunFolder, operation_id: str) -> None:
-        if self._is_kept(folder, operation_id) or not folder.settings.exists():
-            return
-        try:
-            with self._store.write() as connection:
-                stack_files.put_file(connection, folder.run_id, folder.settings.read_text())
-        except PaddockError as error:
-            run_id = folder.run_id
-            _LOG.error(
-                "run %s: its settings were not stored: %s", run_id, error, extra={"run": run_id}
-            )
-            return
-        folder.kept.write_text(operation_id)
-
-    def _is_kept(self, folder: RunFolder, operation_id: str) -> bool:
-        return folder.kept.exists() and folder.kept.read_text() == operation_id
 
     def _remember(self, report: OperationReport) -> None:
         """Keep a report, and forget the oldest that are over; the lock is held."""

@@ -3,12 +3,15 @@
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from sqlalchemy.exc import OperationalError
 
+from runtime.control import kept_settings
 from runtime.control.failures import PROVISION_TIMEOUT
 from runtime.control.operations import (
     OperationBusyError,
@@ -18,6 +21,7 @@ from runtime.control.operations import (
 )
 from runtime.control.operator import ProcessOperator
 from runtime.control.projects import PerformedReport
+from runtime.control.store import stack_files
 from runtime.control.store.store import Store
 from runtime.control.worker import report_of
 from runtime.processes import identify, session_processes
@@ -37,6 +41,7 @@ CANARY = "canary-91ab"
 RUN_IDS = [f"run-{number}" for number in range(4)]
 NOTES = 'echo "$@" >> "$NOTES/argv"; env >> "$NOTES/env"; cat >> "$NOTES/stdin"'
 LIST = 'case "$1 $2" in "stack ls") echo "[]"; exit 0;; esac'
+SETTINGS = {"cluster": "local", "configText": "name = 'one'"}
 MakeOperator = Callable[..., ProcessOperator]
 
 
@@ -116,6 +121,7 @@ def test_what_a_dead_server_began_is_late_at_its_limit_too(
 def test_an_operation_that_waits_for_its_turn_is_interrupted(make_operator: MakeOperator) -> None:
     operator = make_operator("exec sleep 600", num_workers=1, grace_s=1.0)
     operator.start(operation(OperationKind.RECOVER, "first"))
+    wait_for(lambda: folder_of("first").read() is not None)  # it has the turn
     operator.start(operation(OperationKind.RECOVER, "second"))
 
     operator.interrupt("second")
@@ -127,14 +133,76 @@ def test_an_operation_that_waits_for_its_turn_is_interrupted(make_operator: Make
     assert "before its turn" in second.message
 
 
+def test_a_database_that_is_away_for_a_moment_fails_no_operation(
+    make_operator: MakeOperator, sqlite_store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(kept_settings, "_RETRY_S", 0.05)
+    for name in ("get_file", "put_file"):
+        monkeypatch.setattr(stack_files, name, away_at_first(getattr(stack_files, name)))
+    operator = make_operator(f"{LIST}; exit 0")
+
+    operator.start(operation(OperationKind.MAKE, "run-0", settings=SETTINGS))
+    report = ended(operator, "run-0")
+
+    assert report.state is OperationState.DONE, report
+    with sqlite_store.read() as tx:
+        assert stack_files.get_file(tx, "run-0") is not None
+
+
+def away_at_first(act: Callable[..., object]) -> Callable[..., object]:
+    """Return an act on the database that is away for the first two times."""
+    left = [1, 2]
+
+    def call(*arguments: object) -> object:
+        if left:
+            left.pop()
+            raise OperationalError("SELECT", {}, ConnectionError("the database starts up"))
+        return act(*arguments)
+
+    return call
+
+
+def test_a_database_that_stays_away_fails_the_operation_that_waits_for_it(
+    make_operator: MakeOperator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object) -> None:
+        raise OperationalError("SELECT", {}, ConnectionError("the database is gone"))
+
+    monkeypatch.setattr(kept_settings, "PATIENCE_S", 0.0)
+    monkeypatch.setattr(stack_files, "get_file", fail)
+    operator = make_operator(f"{LIST}; exit 0")
+
+    operator.start(operation(OperationKind.MAKE, "run-0", settings=SETTINGS))
+    report = ended(operator, "run-0")
+
+    assert report.state is OperationState.FAILED
+
+
+def test_an_operation_that_gets_no_thread_is_not_under_way(
+    make_operator: MakeOperator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    operator = make_operator(f"{LIST}; exit 0")
+
+    def fail(_thread: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(threading.Thread, "start", fail)
+        with pytest.raises(OperationBusyError, match="can't start new thread"):
+            operator.start(operation(OperationKind.MAKE, "run-0", settings=SETTINGS))
+    assert operator.state("run-0") is None
+    operator.start(operation(OperationKind.MAKE, "run-0", settings=SETTINGS))
+
+    assert ended(operator, "run-0").state is OperationState.DONE
+
+
 def test_a_secret_reaches_the_engine_by_stdin_only_and_the_database_never(
     make_operator: MakeOperator, tmp_path: Path
 ) -> None:
     operator = make_operator(f"{NOTES}\n{LIST}")
-    settings = {"cluster": "local", "configText": "name = 'one'"}
 
     operator.start(
-        operation(OperationKind.MAKE, "told", settings=settings, secrets={"KEY": CANARY})
+        operation(OperationKind.MAKE, "told", settings=SETTINGS, secrets={"KEY": CANARY})
     )
     report = ended(operator, "told")
 
