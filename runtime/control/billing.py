@@ -83,7 +83,7 @@ class Biller:
             intervals = usage.list_intervals(tx, run.run_id)
             if not intervals:
                 return
-            cost = usage.cost_microusd(intervals, read_clock(tx))
+            cost = usage.cost_microusd(intervals, read_clock(tx), ended_at=run.ended_at)
             wallets.charge_run(tx, run, cost)
             if any(_is_costing(interval) for interval in intervals):
                 self._judge(tx, run, cost)
@@ -127,7 +127,8 @@ def settle(connection: Connection, run: StoredRun) -> None:
         return
     intervals = usage.list_intervals(connection, run.run_id)
     if intervals:
-        wallets.charge_run(connection, run, usage.cost_microusd(intervals, read_clock(connection)))
+        now = read_clock(connection)
+        wallets.charge_run(connection, run, usage.cost_microusd(intervals, now))
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -142,12 +143,14 @@ class StoredUsage:
         with self.store.read() as tx:
             intervals = usage.list_intervals(tx, run.run_id)
             now = read_clock(tx)
-        cost = usage.cost_microusd(intervals, now)
+        cost = usage.cost_microusd(intervals, now, ended_at=run.ended_at)
         tokens = self._num_trained_tokens(run)
         return Usage(
             # GPU time has no price a token: all of it is training's, so that the rows add up
             training=TokenCount(input_tokens=tokens, cost_microusd=cost),
-            gpu_microseconds=sum(usage.gpu_microseconds(one, now) for one in intervals),
+            gpu_microseconds=sum(
+                usage.gpu_microseconds(one, now, ended_at=run.ended_at) for one in intervals
+            ),
             cost_microusd=cost,
             num_intervals=len(intervals),
         )

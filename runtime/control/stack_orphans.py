@@ -67,12 +67,12 @@ class StackSweep:
     def _guarded(
         self, found: Iterable[Leftover], stored: Mapping[str, StoredRun | None]
     ) -> Iterable[Leftover]:
-        """Bar what the store does not know and a cluster may still run from being removed."""
+        """Bar from removal what a cluster runs, or may run where the store does not know it."""
         answering = self.places.answering()
         live = {one.record.run_id for one in self.places.found_runs() if not one.record.is_over}
         for one in found:
             why = one.trouble
-            if stored[one.run_id] is None and one.run_id in live:
+            if one.run_id in live:
                 why = "its run lives"
             elif stored[one.run_id] is None and one.cluster not in answering:
                 why = f"cluster {one.cluster or 'of its run'} does not say whether its run lives"
@@ -108,7 +108,9 @@ def leftover_of(
     """
     is_made_here = run is not None and not run.is_adopted
     kind = facts.settings.get("kind", "run" if is_made_here else None)
-    owner = facts.settings.get("controlPlane") or (control_plane_id if is_made_here else "")
+    # readable settings without the id are a person's: who went on with a run of ours by hand
+    is_unread = is_made_here and not facts.settings
+    owner = facts.settings.get("controlPlane") or (control_plane_id if is_unread else "")
     if kind != "run" or owner != control_plane_id:
         return None
     cluster = facts.settings.get("cluster") or (run.cluster if run is not None else "")

@@ -34,16 +34,26 @@ def list_intervals(connection: Connection, run_id: str) -> list[UsageInterval]:
     return [UsageInterval(**row) for row in connection.execute(query.order_by(*order)).mappings()]
 
 
-def gpu_microseconds(interval: UsageInterval, until: datetime) -> int:
-    """Return GPUs times microseconds of an interval, an open one counted to `until`."""
+def gpu_microseconds(
+    interval: UsageInterval, until: datetime, *, ended_at: datetime | None = None
+) -> int:
+    """Return GPUs times microseconds of an interval, an open one counted to `until`.
+
+    One of a run that is over counts to the run's end while it is open: whose pods' end nobody saw,
+    since their cluster is silent, must not use up the wallet of the user's other runs.
+    """
+    if interval.ended_at is None and ended_at is not None:
+        until = min(until, ended_at)
     end = until if interval.ended_at is None else min(interval.ended_at, until)
     return interval.num_gpus * max((end - interval.started_at) // MICROSECOND, 0)
 
 
-def cost_microusd(intervals: list[UsageInterval], until: datetime) -> int:
+def cost_microusd(
+    intervals: list[UsageInterval], until: datetime, *, ended_at: datetime | None = None
+) -> int:
     """Return what intervals cost up to a time, exact but for one rounding down of the sum."""
     total = sum(
-        gpu_microseconds(interval, until) * interval.price_microusd_per_gpu_hour
+        gpu_microseconds(interval, until, ended_at=ended_at) * interval.price_microusd_per_gpu_hour
         for interval in intervals
     )
     return total // _MICROSECONDS_PER_HOUR

@@ -10,7 +10,7 @@ import pytest
 
 from runtime.control.billing import Biller, StoredUsage, settle
 from runtime.control.metering import close_intervals
-from runtime.control.store import usage, wallets
+from runtime.control.store import runs, usage, wallets
 from runtime.control.store.store import Store
 from runtime.control.values import Wish
 from runtime.errors import StoreError
@@ -59,6 +59,26 @@ def test_a_pod_that_ended_before_the_last_debit_gives_money_back(store: Store) -
     account.bill()
 
     assert account.balance == -2 * PRICE
+
+
+def test_pods_that_nobody_saw_end_cost_a_run_that_is_over_up_to_its_end(store: Store) -> None:
+    account = Account(store)
+    began = account.now - timedelta(hours=99)
+    account.use(began)
+    ended = began + timedelta(hours=3)
+    with store.write() as tx:
+        changes = {"state": RunState.FAILED, "ended_at": ended}
+        assert runs.compare_and_set(tx, account.run.run_id, account.run.version, **changes)
+    account.bill()
+    with store.read() as tx:
+        run = runs.get_run(tx, account.run.run_id)
+    assert run is not None
+    silent = account.balance, StoredUsage(store=store, metrics=no_rows).usage(run).cost_microusd
+    account.use(began, ended + timedelta(hours=1))  # its cluster answers again
+    account.bill()
+
+    assert silent == (-6 * PRICE, 6 * PRICE)
+    assert account.balance == -8 * PRICE
 
 
 def test_two_servers_never_debit_twice(store: Store) -> None:

@@ -136,6 +136,31 @@ def test_a_stack_made_by_hand_stays_after_its_teardown(
     assert site.sweep() == ()
 
 
+def test_the_stack_of_a_person_who_goes_on_with_a_run_of_ours_stays(
+    site: Site, cluster: FakeCluster, stacks: FakeStacks, operator: FakeOperator
+) -> None:
+    over(site, cluster)
+    put(stacks, "run-1", "")
+    num_operations = len(operator.of("run-1"))
+
+    assert site.sweep() == ()
+    assert len(operator.of("run-1")) == num_operations
+
+
+def test_a_stack_whose_run_lives_on_the_cluster_stays_though_ours_is_over(
+    site: Site, cluster: FakeCluster, stacks: FakeStacks, operator: FakeOperator
+) -> None:
+    over(site, cluster)
+    put(stacks, "run-1", site.store.control_plane_id)
+    cluster.found = [FoundRun(cluster="east", record=record("run-1"))]
+    num_operations = len(operator.of("run-1"))
+
+    [orphan] = site.sweep()
+
+    assert "its run lives" in str(orphan)
+    assert len(operator.of("run-1")) == num_operations
+
+
 def test_a_stack_that_does_not_go_is_stuck(
     site: Site, cluster: FakeCluster, stacks: FakeStacks, operator: FakeOperator
 ) -> None:
