@@ -55,7 +55,8 @@ class StackSweep:
                 facts = self.stacks.facts(stack.name)
                 found.append(leftover_of(stack, facts, run, self.store.control_plane_id))
         left = [one for one in found if one is not None]
-        return tuple(self._guarded(left, stored)) if left else ()
+        held = frozenset(one.name for one in listed if one.num_resources)
+        return tuple(self._guarded(left, stored, held)) if left else ()
 
     def remove(self, leftover: Leftover, fence: Lease | None) -> None:
         """Destroy and remove a stack; raises StackError with what the engine said."""
@@ -65,7 +66,10 @@ class StackSweep:
                 raise StackError(report.message)
 
     def _guarded(
-        self, found: Iterable[Leftover], stored: Mapping[str, StoredRun | None]
+        self,
+        found: Iterable[Leftover],
+        stored: Mapping[str, StoredRun | None],
+        held: frozenset[str],
     ) -> Iterable[Leftover]:
         """Bar from removal what a cluster runs, or may run where the store does not know it."""
         answering = self.places.answering()
@@ -74,7 +78,7 @@ class StackSweep:
             why = one.trouble
             if one.run_id in live:
                 why = "its run lives"
-            elif stored[one.run_id] is None and one.cluster not in answering:
+            elif one.cluster not in answering and (stored[one.run_id] is None or one.name in held):
                 why = f"cluster {one.cluster or 'of its run'} does not say whether its run lives"
             yield replace(one, trouble=why)
 

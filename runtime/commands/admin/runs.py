@@ -1,4 +1,4 @@
-"""`paddock runs`: the run directories of the control plane's runs, and when they may go."""
+"""`paddock runs`: run directories that may go, and runs whose cluster is gone."""
 
 import os
 import re
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from runtime.commands.admin.database import DatabaseOption, opened, print_table
+from runtime.commands.admin.database import DatabaseOption, opened, print_table, writing
 from runtime.commands.session import Output, OutputOption, find_project, print_json, say
 from runtime.errors import PaddockError, Problem, RunStateError, SettingsError
 
@@ -20,16 +20,13 @@ if TYPE_CHECKING:
     from runtime.control.store.store import Store
     from runtime.control.values import StoredRun
 
-runs_app = typer.Typer(no_args_is_help=True, help="The run directories of the control plane.")
+runs_app = typer.Typer(
+    no_args_is_help=True, help="Run directories that may go; runs whose cluster is gone."
+)
 
 _AGE = re.compile(r"(\d+)([hdw])")
 _HOURS = {"h": 1, "d": 24, "w": 7 * 24}
 _SIZE = re.compile(r"(\d+(?:\.\d+)?)([KMGT]i?)?B?")
-
-
-@runs_app.callback()
-def runs() -> None:
-    """Keep `prune` a word of its own, also while it is the only command."""
 
 
 @runs_app.command("prune")
@@ -56,6 +53,31 @@ def prune(
     gone = [one for one in gone if one.run.run_id not in kept]
     candidates = [replace(one, keeps=kept.get(one.run.run_id, one.keeps)) for one in candidates]
     _show(candidates, gone, output=output, dry_run=dry_run)
+
+
+@runs_app.command("abandon")
+def abandon(
+    run_id: Annotated[str, typer.Argument(help="run whose cluster is gone for good")],
+    lost_at: Annotated[
+        datetime | None,
+        typer.Option(
+            help="when the cluster was lost, in UTC: what the run cost after that is given back",
+            formats=["%Y-%m-%dT%H:%M:%SZ", "%Y-%m-%dT%H:%M:%S", "%Y-%m-%d"],
+        ),
+    ] = None,
+    force: Annotated[bool, typer.Option("--force", help="do not ask")] = False,
+    database: DatabaseOption = None,
+) -> None:
+    """End a run in the record alone: nothing on its cluster is touched, should that still live."""
+    from runtime.control.abandon import abandon as give_up  # the server's libraries
+
+    asked = f"Give up {run_id}? What it still has on its cluster goes on, and is not captured."
+    if not force and not typer.confirm(asked):
+        raise typer.Abort
+    with writing(database) as connection:
+        time = lost_at.replace(tzinfo=UTC) if lost_at is not None else None
+        run = give_up(connection, run_id, lost_at=time)
+    typer.echo(f"{run.run_id} is {run.state}, capture={run.capture}: {run.reason}")
 
 
 def parse_age(text: str) -> timedelta:
