@@ -22,6 +22,9 @@ MAX_SECRET_VALUE_BYTES = 32 * 1024
 MAX_SECRETS_TOTAL_BYTES = 256 * 1024
 """Source: Hosted RL, "Total"; a Kubernetes Secret ends at 1 MiB."""
 
+MAX_RUN_NAME_CHARS = 256
+"""Of a name that is shown; what tables, pages and W&B still show whole."""
+
 MAX_CONFIG_BYTES = 1_000_000
 """A ConfigMap ends at 1 MiB, and the run's ConfigMap carries three more files."""
 

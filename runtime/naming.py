@@ -12,6 +12,7 @@ PROJECT = "paddock"
 """The Pulumi project's name, and the namespace of its configuration keys."""
 
 RUN_ID_PATTERN = re.compile(r"[a-z][a-z0-9-]{2,52}")
+_UNPRINTABLE = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
 _SLUG_REJECTS = re.compile(r"[^a-z0-9]+")
 
 MAX_NAME_CHARS = 63
@@ -46,6 +47,14 @@ ROUTER = "router"
 def is_run_id(text: str) -> bool:
     """Tell whether the text is a run id: 3 to 53 of a-z, 0-9 and '-', a letter first."""
     return RUN_ID_PATTERN.fullmatch(text) is not None and not text.endswith("-")
+
+
+def is_one_line(text: str) -> bool:
+    """Tell whether a text is one line that can be stored and shown, in whatever script.
+
+    It holds no control character (Cc), no half of a surrogate pair (Cs), and no other line break.
+    """
+    return _UNPRINTABLE.search(text) is None
 
 
 def new_run_id() -> str:

@@ -13,7 +13,13 @@ from urllib.parse import quote
 
 import httpx
 
-from runtime.client.errors import ServerError, UnauthorizedError, UnreachableError, error_of
+from runtime.client.errors import (
+    AWAY,
+    ServerError,
+    UnauthorizedError,
+    UnreachableError,
+    error_of,
+)
 from runtime.client.settings import Server
 from runtime.errors import PaddockError, Problem, SettingsError
 
@@ -26,7 +32,6 @@ _CONNECT_S = 10.0
 _WAITS_S = (0.5, 1.5)
 """Pauses before the second and the third try: a server that restarts is back by then."""
 _REPEAT_WITHIN_S = 60.0
-_AWAY = frozenset({502, 503, 504})
 _NONE: Mapping[str, str] = MappingProxyType({})
 
 Json = dict[str, object]
@@ -95,7 +100,7 @@ class Api:
                 if not (waits and is_early and (ask.is_repeatable or _is_unsent(error))):
                     raise self._unreachable(ask, error) from None
             else:
-                if not (waits and ask.is_repeatable and response.status_code in _AWAY):
+                if not (waits and ask.is_repeatable and response.status_code in AWAY):
                     return response
             self._pause(waits.pop(0))
 
@@ -123,7 +128,7 @@ class Api:
                 f"{url} does not take the API key of {self.server.key_source}: "
                 f"{self.server.other_key}"
             )
-        return error if not isinstance(error, ServerError) else ServerError(f"{url}: {error}")
+        return type(error)(f"{url}: {error}") if isinstance(error, ServerError) else error
 
     def _unreachable(self, ask: Ask, error: httpx.RequestError) -> UnreachableError:
         url = self.server.url

@@ -17,6 +17,9 @@ from runtime.errors import (
     RefusedError,
 )
 
+AWAY = frozenset({502, 503, 504})
+"""What a proxy answers for a server that restarts, and a server whose database is away."""
+
 _MAX_SHOWN_CHARS = 2000
 _IN_BODY = ("body", "config")
 """Where a server finds a field; the caller knows the rest, which is the path in the file."""
@@ -60,6 +63,10 @@ class ServerError(PaddockError):
     code = "server"
 
 
+class AwayError(ServerError):
+    """The server, or what it needs, is away for now: one of AWAY; it may come back."""
+
+
 _REFUSALS: Mapping[int, type[ProblemsError]] = {
     400: RefusedError,
     409: NotNowError,
@@ -85,17 +92,23 @@ def error_of(status: int, body: object, *, source: str, retry_after_s: int = 1) 
         return NotFoundError(text)
     if status in _REFUSALS:
         return _REFUSALS[status](problems, source=source)
-    return ServerError(f"the server answers {status}: {text}")
+    return _server_error(status)(f"the server answers {status}: {text}")
+
+
+def _server_error(status: int) -> type[ServerError]:
+    return AwayError if status in AWAY else ServerError
 
 
 def _foreign(status: int) -> PaddockError:
     if status == 401:
         return UnauthorizedError("the server, or a proxy before it, wants other credentials")
     phrase = HTTPStatus(status).phrase if status in {*HTTPStatus} else ""
-    return ServerError(
-        f"{f'{status} {phrase}'.strip()} and no reason: what answers is no paddock server, or a "
-        "proxy before one; is the address right?"
+    why = (
+        "a proxy does not reach the server behind it; is it running, and the address right?"
+        if status in AWAY
+        else "what answers is no paddock server, or a proxy before one; is the address right?"
     )
+    return _server_error(status)(f"{f'{status} {phrase}'.strip()} and no reason: {why}")
 
 
 def _problems(body: Mapping[object, object]) -> list[Problem]:

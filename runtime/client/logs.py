@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from runtime.client.api import Api, Ask, Query, path_of
-from runtime.client.errors import RateLimitedError, UnreachableError
+from runtime.client.errors import AwayError, RateLimitedError, UnreachableError
 from runtime.client.printable import printable
 from runtime.client.runs import get_run
 from runtime.errors import NotFoundError
@@ -85,7 +85,8 @@ def follow_lines(
 ) -> Iterator[str]:
     """Yield lines as they come, until the run is over and its last line has been read.
 
-    A server that has answered and goes away, or wants fewer requests, is waited for.
+    A server that has answered and goes away, also behind a proxy, or wants fewer requests, is
+    waited for.
     """
     shown: list[str] = []
     told = ""
@@ -99,7 +100,7 @@ def follow_lines(
             news, is_last = f"{error}; waiting", False
         except RateLimitedError as error:
             news, is_last, wait_s = f"{error}; waiting", False, float(error.retry_after_s)
-        except UnreachableError as error:
+        except (UnreachableError, AwayError) as error:
             if not has_answered:
                 raise
             news, is_last = f"{error}; waiting", False

@@ -70,7 +70,8 @@ def load_stored_config(
 ) -> LoadedConfig:
     """Return the config of a run that exists, perhaps of an earlier release; as `load_config`.
 
-    What nobody may bring in (`rules.credentials`) passes, since its config cannot be changed.
+    What nobody may bring in (`rules.credentials`, `rules.names`) passes, since its config cannot be
+    changed.
     """
     reading = _Reading(
         source=source,
@@ -99,6 +100,9 @@ def _load(text: str | bytes, reading: _Reading) -> LoadedConfig:
     problems += outcome.problems.values()
     config = outcome.config
     if config is not None:
+        if flags.name:
+            config.run.name = flags.name
+            origins.written[("run", "name")] = ("name",)
         problems += [
             replace(problem, loc=origins.path(problem.loc))
             for problem in broken_rules(config, outcome.dropped, is_stored=reading.is_stored)
@@ -112,7 +116,6 @@ def _load(text: str | bytes, reading: _Reading) -> LoadedConfig:
         for problem in outcome.unknown
     ]
     notices += remarks(config, secret_names=reading.secret_names, infinite=infinite)
-    config.run.name = flags.name or config.run.name
     derive(config, digest=digest)
     return LoadedConfig(
         text=read,

@@ -18,8 +18,8 @@ class Run(Block):
     """`[run]`: what the run is called."""
 
     name: str | None = None
-    """Display name, not the run id; `name` at the top of the file is the same. Unset = made from
-    sources and model."""
+    """Display name, not the run id: one line of at most 256 characters; `name` at the top of the
+    file is the same. Unset = made from sources and model."""
 
     dir: str | None = None
     """Directory under `output_dir`; ignored, paddock's is runs/<runId>."""

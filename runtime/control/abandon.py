@@ -41,7 +41,7 @@ def abandon(connection: Connection, run_id: str, *, lost_at: datetime | None = N
         changes["capture"] = Capture.INCOMPLETE
     if run.wish is Wish.DELETE:
         changes["deleted_at"] = read_clock(connection)
-    changed = runs.compare_and_set(connection, run_id, run.version, **changes)
+    changed = runs.compare_and_set(connection, run_id, run.version, fence=None, **changes)
     if changed is None:
         raise RunStateError(f"{run_id} was just changed by a server: try again")
     if not run.is_over:

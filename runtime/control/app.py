@@ -36,6 +36,9 @@ from runtime.limits import MAX_CONFIG_BYTES, MAX_SECRETS_TOTAL_BYTES
 MAX_BODY_BYTES = 3 * (MAX_CONFIG_BYTES + MAX_SECRETS_TOTAL_BYTES)
 """The largest config and secrets with room for JSON's escapes."""
 
+MAX_SMALL_BODY_BYTES = 256 * 1024
+"""The longest note, of 16,384 characters, with each escaped in JSON by 12 bytes."""
+
 LOOPBACK = "127.0.0.1"
 DEFAULT_PORT = 8899
 _GRACE_S = 10
@@ -67,6 +70,7 @@ def create_app(services: Services, *, limits: ApiLimits = ApiLimits()) -> FastAP
     app.state.api = ApiState(
         services=services,
         dispatch_limit=RateLimit(limits.dispatch),
+        prepare_limit=RateLimit(limits.dispatch),
         logs_limit=RateLimit(limits.logs),
         notes_limit=RateLimit(limits.notes),
     )
@@ -75,7 +79,9 @@ def create_app(services: Services, *, limits: ApiLimits = ApiLimits()) -> FastAP
         app.include_router(module.router, prefix=API)
     app.include_router(operations.router)
     app.include_router(dashboard.router)
-    app.add_middleware(BodyLimit, max_bytes=limits.max_body_bytes)
+    app.add_middleware(
+        BodyLimit, max_bytes=MAX_SMALL_BODY_BYTES, max_large_bytes=limits.max_body_bytes
+    )
     app.add_middleware(RequestLog, metrics=RequestMetrics(registry))  # last added = outermost
     return app
 

@@ -1,13 +1,16 @@
 """Who asks, and what they may see: API keys, teams, and a run that is another's as if it were not.
 
-FastAPI's dependencies of every route. A key comes as `Authorization: Bearer`; the store keeps its
-hash only.
+FastAPI's dependencies of every route, and the class of routes that take a body. A key comes as
+`Authorization: Bearer`; the store keeps its hash only.
 """
 
+from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, Any
 
-from fastapi import Depends, Request
+from fastapi import Depends, Request, Response
+from fastapi.concurrency import run_in_threadpool
+from fastapi.routing import APIRoute
 from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
 
 from runtime.control.errors_http import RUN_NOT_FOUND, ForbiddenError, UnauthorizedError
@@ -28,6 +31,7 @@ class ApiState:
 
     services: Services
     dispatch_limit: RateLimit
+    prepare_limit: RateLimit
     logs_limit: RateLimit
     notes_limit: RateLimit
 
@@ -48,11 +52,26 @@ class Caller:
 
         Raises ForbiddenError for a team that the caller is not in, whether there is one or not.
         """
+        acts_for = self.identity.key.team_id if team_id is None else team_id
+        if acts_for is None or acts_for in self._team_ids:
+            return acts_for
         if team_id is None:
-            return self.identity.key.team_id
-        if team_id in self._team_ids:
-            return team_id
+            raise ForbiddenError(
+                "you are not in the team of this API key any more: use another key"
+            )
         raise ForbiddenError("you are not in this team: check the team id of your configuration")
+
+    def check_may_continue(self, run: StoredRun) -> None:
+        """Raise ForbiddenError for a next attempt at the cost of a team that the caller has left.
+
+        Who has left still sees and ends own runs; an administrator may do all.
+        """
+        if run.team_id is None or run.team_id in self._team_ids or self.user.is_admin:
+            return
+        raise ForbiddenError(
+            f"{run.run_id} is paid by a team that you are not in any more: one of its members can "
+            "do this; you can stop it, and dispatch a run of your own"
+        )
 
     @property
     def _team_ids(self) -> frozenset[str]:
@@ -82,12 +101,17 @@ def authenticate(
     credentials: Annotated[HTTPAuthorizationCredentials | None, Depends(_BEARER)],
 ) -> Caller:
     """Return who asks. Raises UnauthorizedError."""
+    known = getattr(request.state, "caller", None)
+    if isinstance(known, Caller):
+        return known  # KeyedRoute has asked
     token = credentials.credentials if credentials else ""
     identity = identify(services, token)
     if identity is None:
         raise UnauthorizedError("no valid API key: send Authorization: Bearer KEY")
     request.state.user_id = identity.user.user_id
-    return Caller(identity=identity)
+    caller = Caller(identity=identity)
+    request.state.caller = caller
+    return caller
 
 
 def identify(services: Services, token: str) -> Identity | None:
@@ -98,6 +122,23 @@ def identify(services: Services, token: str) -> Identity | None:
 
 
 CallerDep = Annotated[Caller, Depends(authenticate)]
+
+
+class KeyedRoute(APIRoute):
+    """A route that parses no body of a stranger: FastAPI itself looks at the key after it."""
+
+    def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
+        """Return the handler with the look at the key before it."""
+        handle = super().get_route_handler()
+        if self.body_field is None:
+            return handle
+
+        async def handle_known(request: Request) -> Response:
+            services, credentials = api_state(request).services, await _BEARER(request)
+            await run_in_threadpool(authenticate, request, services, credentials)
+            return await handle(request)
+
+        return handle_known
 
 
 def find_run(run_id: str, caller: Caller, services: Services) -> StoredRun | None:
@@ -119,6 +160,11 @@ RunDep = Annotated[StoredRun, Depends(visible_run)]
 def limit_dispatch(caller: CallerDep, state: StateDep) -> None:
     """Count a dispatch. Raises RateLimitedError."""
     state.dispatch_limit.take(caller.user.user_id)
+
+
+def limit_prepare(caller: CallerDep, state: StateDep) -> None:
+    """Count what comes before a dispatch, apart from it. Raises RateLimitedError."""
+    state.prepare_limit.take(caller.user.user_id)
 
 
 def limit_logs(caller: CallerDep, state: StateDep) -> None:

@@ -4,6 +4,7 @@ What is large goes from the volume to a bucket without the server in between, by
 """
 
 import logging
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -75,7 +76,7 @@ class ClusterSource:
             Entry(
                 name=str(one["name"]),
                 size=int(one["size"]),
-                mtime=float(one["mtime"]),
+                mtime=_seconds(one["mtime"]),
                 is_dir=bool(one["is_dir"]),
             )
             for one in found
@@ -157,6 +158,15 @@ class ClusterFolders:
 
     def _task(self, verb: str, run_id: str) -> Mapping[str, Any]:
         return self._do(VolumeTask(words=(verb, run_id), sub_path=RUNS_FOLDER))
+
+
+def _seconds(value: object) -> float:
+    """Return a time as a number that JSON can say, for a capture's manifest; 0 for any other."""
+    try:
+        seconds = float(str(value))
+    except ValueError:
+        return 0.0
+    return seconds if math.isfinite(seconds) else 0.0
 
 
 @contextmanager

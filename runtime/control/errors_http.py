@@ -39,6 +39,9 @@ _PRINTED_AS_IS = re.compile(rf"{API}/training/runs(/prepare|/[^/]+/(pause|resume
 _OF_THE_MOMENT = frozenset({Code.QUEUED_RUNS, Code.WALLET, Code.ON_DEMAND, Code.CAPACITY})
 _UNAVAILABLE = 503
 
+MAX_LISTED = 50
+"""So many problems are told one by one: nobody reads more, and a client could ask for megabytes."""
+
 DATABASE_AWAY: tuple[type[SQLAlchemyError], ...] = (OperationalError, PoolTimeoutError)
 """What SQLAlchemy raises where the database does not answer, or no connection comes free."""
 
@@ -50,7 +53,7 @@ class UnauthorizedError(PaddockError):
 
 
 class ForbiddenError(PaddockError):
-    """The user is not in the team that the request names."""
+    """The user is not in the team that the request acts for."""
 
     code = "forbidden"
 
@@ -64,6 +67,12 @@ class RateLimitedError(PaddockError):
         """Keep the seconds for the header."""
         self.retry_after_s = retry_after_s
         super().__init__(message)
+
+
+class BusyError(RateLimitedError):
+    """Too many requests wait for a part of the system, whoever asks."""
+
+    code = "busy"
 
 
 class FullError(PaddockError):
@@ -80,6 +89,7 @@ _STATUSES: tuple[tuple[type[PaddockError], int], ...] = (
     (ConflictError, 409),
     (StackError, 409),
     (FullError, 409),
+    (BusyError, _UNAVAILABLE),
     (RateLimitedError, 429),
     (ConfigError, 422),
     (ProblemsError, 400),
@@ -96,11 +106,11 @@ def status_of(error: PaddockError) -> int:
 def detail_of(error: PaddockError) -> str | list[dict[str, object]]:
     """Return the `detail` of an error: one object a field for a config, else a text."""
     if isinstance(error, ConfigError):
-        return [_entry(problem) for problem in error.problems]
-    if status_of(error) == _UNAVAILABLE:
+        return [_entry(problem) for problem in _listed(error.problems)]
+    if status_of(error) == _UNAVAILABLE and not isinstance(error, BusyError):
         return "the server cannot do this now; its log says why"  # paths and hosts stay in there
     if isinstance(error, ProblemsError):
-        return "; ".join(map(str, error.problems))
+        return "; ".join(map(str, _listed(error.problems)))
     return str(error)
 
 
@@ -135,7 +145,11 @@ def add_error_handlers(app: FastAPI) -> None:
     @app.exception_handler(RequestValidationError)
     def _invalid(request: Request, error: RequestValidationError) -> Response:
         # only place and message: the input itself may be a secret
-        details = [{"loc": list(item["loc"]), "msg": str(item["msg"])} for item in error.errors()]
+        found = error.errors()
+        details: list[dict[str, object]] = [
+            {"loc": list(item["loc"]), "msg": str(item["msg"])} for item in found[:MAX_LISTED]
+        ]
+        details += [{"loc": [], "msg": problem.message} for problem in _rest(len(found))]
         return _answer(request, 422, details, {})
 
     @app.exception_handler(HTTPException)
@@ -156,7 +170,7 @@ def _answer(
         detail = sound(detail)
     body: dict[str, object] = {"detail": detail}
     if problems:  # paddock's own, since `detail` runs the problems of a refusal together
-        body["problems"] = [_whole(problem) for problem in problems]
+        body["problems"] = [_whole(problem) for problem in _listed(problems)]
     return JSONResponse(body, status_code=status, headers=headers)
 
 
@@ -174,6 +188,16 @@ def _plain(detail: str | list[dict[str, object]]) -> str | list[dict[str, object
 
 def _parts(loc: object) -> list[object]:
     return loc if isinstance(loc, list) else []
+
+
+def _listed(problems: Sequence[Problem]) -> Sequence[Problem]:
+    return (*problems[:MAX_LISTED], *_rest(len(problems)))
+
+
+def _rest(num_found: int) -> Sequence[Problem]:
+    """Return a last problem that counts those which are not listed, none where all are."""
+    num = num_found - MAX_LISTED
+    return (Problem(message=f"and {num:,} more", code="more"),) if num > 0 else ()
 
 
 def _entry(problem: Problem) -> dict[str, object]:

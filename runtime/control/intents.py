@@ -50,7 +50,8 @@ class StoredIntents:
         """End a run; one that is over is returned as it is."""
 
         def decide(run: StoredRun) -> Changes | None:
-            return None if run.is_over or run.wish is Wish.DELETE else {"wish": Wish.STOP}
+            is_ending = run.is_over or run.wish in {Wish.STOP, Wish.DELETE}
+            return None if is_ending else {"wish": Wish.STOP}
 
         return self._change(user, run_id, "stop", decide)
 
@@ -122,7 +123,11 @@ class StoredIntents:
 
     def delete(self, user: User, run_id: str) -> None:
         """End a run if it lives, and forget it once it is torn down."""
-        self._change(user, run_id, "delete", lambda run: {"wish": Wish.DELETE})
+
+        def decide(run: StoredRun) -> Changes | None:
+            return None if run.wish is Wish.DELETE else {"wish": Wish.DELETE}
+
+        self._change(user, run_id, "delete", decide)
 
     def _change(
         self,

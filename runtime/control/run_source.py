@@ -11,6 +11,7 @@ import os
 import stat
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Protocol, runtime_checkable
 
@@ -167,6 +168,14 @@ def read_whole(source: RunSource, path: str, *, max_bytes: int) -> bytes | None:
         return None
     kept = min(size, max_bytes)
     return source.read(path, size - kept, kept)
+
+
+def moment(seconds: float) -> datetime | None:
+    """Return a Unix time as a date, None where the calendar has none: a run can set any `mtime`."""
+    try:
+        return datetime.fromtimestamp(seconds, UTC)
+    except (ValueError, OverflowError, OSError):
+        return None
 
 
 def _entry(name: str, status: os.stat_result) -> Entry:

@@ -66,7 +66,7 @@ class RunSources:
             if run.capture is Capture.INCOMPLETE and not _answers(live):
                 source = self.captured(run)
             if source is None and live is not None:
-                if not is_local and not _answers(live):
+                if not is_local and not _answers(live) and not self._is_cut_off(profile):
                     live = self.pod_logs(run) or live
                 is_live = not run.is_over and run.state is not RunState.PAUSED
                 return RunFolder(source=live, is_live=is_live, is_local=is_local)
@@ -97,6 +97,17 @@ class RunSources:
         logs = {one.pod_key: one.log for one in planned_components(run)}
         api = self._reach(profile, profile.connection).api
         return PodLogSource(api, run.run_id, run.attempt, logs)
+
+    def asked_cluster(self, run: StoredRun) -> str | None:
+        """Return the cluster that a reader of a run asks over the network, None for no cluster.
+
+        Raises SourceUnavailableError.
+        """
+        profile = self._clusters.profiles().get(run.cluster or "")
+        if profile is None or not isinstance(profile.connection, KubernetesConnection):
+            return None
+        is_kept = run.capture is Capture.DONE and self.captured(run) is not None
+        return None if is_kept else profile.name
 
     def local_path(self, run: StoredRun) -> Path | None:
         """Return the run directory of a run on this machine, None for any other."""
@@ -155,6 +166,12 @@ class RunSources:
         if folders is None or source is None:
             return 0
         return folders.size(run.run_id) if isinstance(folders, LocalFolders) else total_size(source)
+
+    def _is_cut_off(self, profile: ClusterProfile | None) -> bool:
+        """Tell whether a cluster's API is away, so that no pod's log can be asked for either."""
+        if profile is None or not isinstance(profile.connection, KubernetesConnection):
+            return False
+        return self._reach(profile, profile.connection).files.is_cut_off
 
     def _reach(self, profile: ClusterProfile, connection: KubernetesConnection) -> "ClusterReach":
         from runtime.control.cluster_source import open_reach

@@ -102,11 +102,11 @@ def join_team(team: TeamArgument, user: UserArgument, database: DatabaseOption =
 
 @team_app.command("leave")
 def leave_team(team: TeamArgument, user: UserArgument, database: DatabaseOption = None) -> None:
-    """Take a user out of a team; their runs stay."""
+    """Take a user out of a team and revoke their keys of it; their runs stay and go on."""
     with writing(database) as tx:
         from runtime.control.store import users
 
         found, member = users.find_team(tx, team), users.find_user(tx, user)
         was_member = users.remove_member(tx, found.team_id, member.user_id)
     said = "is no member any more" if was_member else "was no member"
-    typer.echo(f"{member.slug} {said} of {found.slug}")
+    typer.echo(f"{member.slug} {said} of {found.slug}; keys for it are revoked")

@@ -19,6 +19,8 @@ from runtime.commands.remote.run_file import read_run_file
 from runtime.commands.session import Output, OutputOption, print_json, say
 from runtime.config import DispatchFlags
 from runtime.config.toml_text import UnreadableError, decode, read_file
+from runtime.control.money import exact_usd
+from runtime.control.wire.model import MAX_INTEGER
 from runtime.credentials import REFERENCE, environment_problems
 from runtime.errors import ConfigError, Problem, RefusedError, SettingsError
 from runtime.secret_rules import read_env_file, read_env_flags, secret_problems
@@ -179,6 +181,10 @@ def _read_ceiling(text: str | None) -> int | None:
     amount = read_usd(text, source="--max-spend")
     if amount < 0:
         problem = Problem(message=f"{text} is under zero", fix="e.g. 250 or 99.50")
+        raise SettingsError([problem], source="--max-spend")
+    if amount > MAX_INTEGER:  # what a server takes, in micro-dollars
+        fix = f"at most {exact_usd(MAX_INTEGER)}; without it the wallet is the ceiling"
+        problem = Problem(message=f"{text} is too much", fix=fix)
         raise SettingsError([problem], source="--max-spend")
     return amount
 

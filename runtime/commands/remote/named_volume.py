@@ -41,8 +41,9 @@ def _found_or_made(api: Api, file: RunFile) -> Volume:
     found = _find(api, name)
     if found is None:
         file.check()
-        say(f"Volume {name} does not exist: making it")
-        return catalog.create_volume(api, name, size=size, cluster=None)
+        made = catalog.create_volume(api, name, size=size, cluster=None)
+        say(f"Volume {name} does not exist: making it")  # not of one that the server refuses
+        return made
     if size is not None and size != found.size:
         say(
             f"Volume {name} is there already ({printable(found.size or 'unknown size')}): size "

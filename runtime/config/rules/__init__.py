@@ -10,6 +10,7 @@ from runtime.config.rl import RLConfig
 from runtime.config.rules import (
     agreement,
     credentials,
+    names,
     placing,
     rollouts,
     safety,
@@ -30,7 +31,7 @@ RULES = (
     *tasksets.RULES,
 )
 
-NEW_RULES = (*RULES, *credentials.RULES)
+NEW_RULES = (*RULES, *credentials.RULES, *names.RULES)
 """The rules for a config that nobody has accepted yet."""
 
 

@@ -4,11 +4,11 @@ from typing import Annotated
 
 from fastapi import APIRouter, Depends, Query
 
-from runtime.control.auth import CallerDep, ServicesDep, limit_notes
+from runtime.control.auth import CallerDep, KeyedRoute, ServicesDep, limit_notes
 from runtime.control.wire.account import FeedbackBody, UserAnswer
 from runtime.control.wire.model import Empty, Text
 
-router = APIRouter(tags=["account"])
+router = APIRouter(tags=["account"], route_class=KeyedRoute)
 
 
 @router.get("/user/whoami")

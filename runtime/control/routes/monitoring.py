@@ -6,7 +6,7 @@ from fastapi import APIRouter, Query
 
 from runtime.control.auth import RunDep, ServicesDep
 from runtime.control.requests import StepRange
-from runtime.control.wire.model import MAX_INTEGER, Text
+from runtime.control.wire.model import MAX_INTEGER, PageSize, Text
 from runtime.control.wire.monitoring import (
     CheckpointList,
     DistributionView,
@@ -19,7 +19,7 @@ from runtime.control.wire.monitoring import (
 router = APIRouter(tags=["monitoring"])
 
 Step = Annotated[int, Query(ge=0, le=MAX_INTEGER)]
-Limit = Annotated[int, Query(ge=1, le=1000)]
+Limit = Annotated[PageSize, Query()]
 Page = Annotated[int, Query(ge=1, le=1_000_000)]
 RowLimit = Annotated[int, Query(ge=1, le=1_000_000)]
 

@@ -35,8 +35,8 @@ class RunCollector(Collector):
 
 
 @router.get("/healthz")
-def healthz() -> dict[str, str]:
-    """Say that the process answers."""
+async def healthz() -> dict[str, str]:
+    """Say that the process answers, on its loop: its threads may all wait for something."""
     return {"status": "ok"}
 
 

@@ -63,6 +63,7 @@ async def stop(run: RunDep, caller: CallerDep, services: ServicesDep) -> RunAnsw
 @router.put("/{run_id}/restart")
 def restart(run: RunDep, caller: CallerDep, services: ServicesDep) -> RunAnswer:
     """End a running run and go on from its last checkpoint."""
+    caller.check_may_continue(run)
     return _answer(services.intents.restart(caller.user, run.run_id), services)
 
 

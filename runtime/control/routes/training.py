@@ -5,7 +5,15 @@ from typing import Annotated
 
 from fastapi import APIRouter, Depends, Header
 
-from runtime.control.auth import CallerDep, RunDep, ServicesDep, find_run, limit_dispatch
+from runtime.control.auth import (
+    CallerDep,
+    KeyedRoute,
+    RunDep,
+    ServicesDep,
+    find_run,
+    limit_dispatch,
+    limit_prepare,
+)
 from runtime.control.errors_http import RUN_NOT_FOUND
 from runtime.control.notices import dispatch_notices
 from runtime.control.wire.dispatch import (
@@ -19,12 +27,12 @@ from runtime.control.wire.dispatch import (
 )
 from runtime.errors import NotFoundError, Problem, RefusedError
 
-router = APIRouter(prefix="/training/runs", tags=["training"])
+router = APIRouter(prefix="/training/runs", tags=["training"], route_class=KeyedRoute)
 
 _KEY = re.compile(r"[A-Za-z0-9._:-]{1,128}")
 
 
-@router.post("/prepare")
+@router.post("/prepare", dependencies=[Depends(limit_prepare)])
 def prepare(body: PrepareBody, caller: CallerDep) -> None:
     """Send the client on: the server judges the file itself, at dispatch.
 
@@ -68,5 +76,6 @@ def resume(
     body: ResumeRunBody, run: RunDep, caller: CallerDep, services: ServicesDep
 ) -> DispatchedRun:
     """Go on from a run's last checkpoint."""
+    caller.check_may_continue(run)
     resumed = services.intents.resume(caller.user, run.run_id, body.to_request())
     return DispatchedRun.of(resumed)

@@ -4,7 +4,7 @@ from typing import Annotated
 
 from fastapi import APIRouter, Depends, Query, Response
 
-from runtime.control.auth import CallerDep, ServicesDep, limit_notes
+from runtime.control.auth import CallerDep, KeyedRoute, ServicesDep, limit_notes
 from runtime.control.wire.model import Text
 from runtime.control.wire.volumes import (
     CreateVolumeBody,
@@ -17,7 +17,7 @@ from runtime.control.wire.volumes import (
 )
 from runtime.errors import NotFoundError
 
-router = APIRouter(prefix="/training/volumes", tags=["volumes"])
+router = APIRouter(prefix="/training/volumes", tags=["volumes"], route_class=KeyedRoute)
 
 TeamId = Annotated[Text | None, Query(alias="teamId")]
 

@@ -10,10 +10,14 @@ from runtime.control.run_capture.chosen_files import (
     FoundCheckpoint,
     found_checkpoints,
 )
+from runtime.control.run_source import moment
 from runtime.control.run_sources import RunFolder
 
 READY = "READY"
 PENDING = "PENDING"
+
+_UNKNOWN = datetime.fromtimestamp(0, UTC)
+"""When a checkpoint was made whose files have no time that could be one."""
 
 _BEING_WRITTEN_S = 60.0
 """prime-rl writes a checkpoint under its own name: a young newest one may not be whole."""
@@ -50,7 +54,7 @@ def _captured(run_id: str, source: CapturedSource) -> tuple[Checkpoint, ...]:
             step=one.step,
             storage_url=one.url,
             status=READY,
-            created_at=datetime.fromtimestamp(one.mtime, UTC),
+            created_at=moment(one.mtime) or _UNKNOWN,
             size_bytes=one.size,
             uploaded_at=manifest.captured_at if one.is_kept else None,
         )
@@ -64,7 +68,7 @@ def _checkpoint(run_id: str, found: FoundCheckpoint, url: str, status: str) -> C
         step=found.step,
         storage_url=url,
         status=status,
-        created_at=datetime.fromtimestamp(found.mtime, UTC),
+        created_at=moment(found.mtime) or _UNKNOWN,
         size_bytes=found.size if status == READY else None,
     )
 

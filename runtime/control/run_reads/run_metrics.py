@@ -7,28 +7,32 @@ that checkpoint. Those are not in the run's weights, and their rows are not in w
 import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from datetime import UTC, datetime
 
 from pydantic import JsonValue
 
 from runtime.control.readings import Progress
 from runtime.control.requests import StepRange
 from runtime.control.run_reads.run_rollouts import read_row, steps_with_traces
-from runtime.control.run_source import Entry, RunSource, read_whole
+from runtime.control.run_source import Entry, RunSource, moment, read_whole
 
 Row = Mapping[str, JsonValue]
 
 _METRICS = re.compile(r"metrics(-\w+)?\.jsonl")
 """The orchestrator's file; in pods the trainer has its own beside it."""
 
+_MAIN = "metrics.jsonl"
+_MAX_FILES = 16
 _MAX_BYTES = 64 << 20
+"""Of all files together, so that no run can fill the server's memory."""
+
 _LARGEST_TIME = 1e15
 _TAIL_BYTES = 256 << 10
 
 
 def read_metrics(source: RunSource, steps: StepRange) -> list[Row]:
     """Return the rows of a range of steps, as they were written, oldest first."""
-    found = [row for entry in _files(source) for row in _rows(source, entry.name, _MAX_BYTES)]
+    shares = _shares(_files(source), _MAX_BYTES)
+    found = [row for entry, share in shares for row in _rows(source, entry.name, share)]
     found.sort(key=_time)  # stable: each file is in order already
     rows = [row for row in _standing(found) if _is_in(row, steps)]
     return rows[-steps.limit :] if steps.limit is not None else rows
@@ -40,17 +44,28 @@ def read_progress(source: RunSource) -> Progress:
     rows = [row for entry in files for row in _rows(source, entry.name, _TAIL_BYTES)]
     latest = [step for row in _standing(rows) if isinstance(step := row.get("step"), int)]
     steps = steps_with_traces(source)
-    updated = max((entry.mtime for entry in files), default=None)
     return Progress(
         latest_step=max(latest, default=None),
         steps_with_samples=steps,
         steps_with_distributions=steps,
-        updated_at=datetime.fromtimestamp(updated, UTC) if updated is not None else None,
+        updated_at=max(filter(None, (moment(entry.mtime) for entry in files)), default=None),
     )
 
 
 def _files(source: RunSource) -> list[Entry]:
-    return [one for one in source.entries("") if _METRICS.fullmatch(one.name) and not one.is_dir]
+    """Return the metrics files by name, the orchestrator's first; a run has two of them at most."""
+    found = [one for one in source.entries("") if _METRICS.fullmatch(one.name) and not one.is_dir]
+    return sorted(found, key=lambda one: (one.name != _MAIN, one.name))[:_MAX_FILES]
+
+
+def _shares(files: Sequence[Entry], max_bytes: int) -> list[tuple[Entry, int]]:
+    """Return how much of each file is read; what small ones leave is the larger ones'."""
+    by_size = sorted(files, key=lambda one: one.size)
+    shares: dict[str, int] = {}
+    for number, entry in enumerate(by_size):
+        shares[entry.name] = max_bytes // (len(by_size) - number)
+        max_bytes -= min(entry.size, shares[entry.name])
+    return [(entry, shares[entry.name]) for entry in files]
 
 
 def _rows(source: RunSource, path: str, max_bytes: int) -> Iterator[Row]:

@@ -5,6 +5,7 @@ Arrays of one number a token are left out: they are for a trainer, and make most
 """
 
 import json
+import logging
 from collections.abc import Iterator, Mapping
 
 from pydantic import JsonValue
@@ -18,8 +19,13 @@ Row = dict[str, JsonValue]
 _FOLDER = "rollouts"
 _KINDS = ("all", "effective")
 _READ = 4 << 20
+_MAX_LINE_BYTES = 64 << 20
 _MAX_PAGE_BYTES = 64 << 20
+MAX_FILE_BYTES = 2 << 30
+"""What is read of a file of rollouts: a sparse one may have any size."""
+
 _NUM_CHECKED = 3
+_LOG = logging.getLogger(__name__)
 _TOKEN_KEYS = frozenset(
     {
         "token_ids",
@@ -93,13 +99,28 @@ def read_rows_of(source: RunSource, path: str) -> Iterator[Row]:
 
 
 def _lines(source: RunSource, path: str) -> Iterator[bytes]:
-    offset, torn = 0, b""
-    while data := source.read(path, offset, _READ):
+    """Yield the lines of a file that are not empty; b"" for one that is too long to be kept."""
+    offset, length, num_long = 0, 0, 0
+    torn: list[bytes] = []
+    while offset < MAX_FILE_BYTES and (data := source.read(path, offset, _READ)):
         offset += len(data)
-        *whole, torn = (torn + data).split(b"\n")
+        first, *others = data.split(b"\n")
+        num_long += length <= _MAX_LINE_BYTES < length + len(first)
+        length += len(first)
+        torn = [*torn, first] if length <= _MAX_LINE_BYTES else []
+        if not others:
+            continue
+        if length:
+            yield b"".join(torn)
+        *whole, last = others
         yield from (line for line in whole if line)
-    if torn:
-        yield torn
+        torn, length = [last], len(last)
+    if length:
+        yield b"".join(torn)
+    if num_long or offset >= MAX_FILE_BYTES:
+        what = "%s: %d lines of over %d MiB are left out, and what comes after %d MiB"
+        sizes = num_long, _MAX_LINE_BYTES >> 20, MAX_FILE_BYTES >> 20
+        _LOG.info(what, source.url(path), *sizes)
 
 
 def read_row(line: bytes) -> Row | None:

@@ -12,7 +12,13 @@ from dataclasses import dataclass, field
 from pydantic import JsonValue
 
 from runtime.control.readings import TokenCount
-from runtime.control.run_reads.run_rollouts import Row, read_rows_of, rollout_steps, traces_path
+from runtime.control.run_reads.run_rollouts import (
+    MAX_FILE_BYTES,
+    Row,
+    read_rows_of,
+    rollout_steps,
+    traces_path,
+)
 from runtime.control.run_source import RunSource
 from runtime.control.values import StoredRun
 
@@ -75,6 +81,8 @@ class RolloutTokens:
                 if num_bytes > MAX_BYTES:
                     return TokenCount()
                 size = source.size(path) or 0  # before the rows: it may grow meanwhile
+                if size > MAX_FILE_BYTES:  # some of them would not be counted
+                    return TokenCount()
                 num_bytes += size
                 known.files[path] = _File(size, _sum(read_rows_of(source, path)))
             if step not in growing:

@@ -65,5 +65,12 @@ def revoke_key(connection: Connection, key_id: str) -> bool:
     return connection.execute(changed).rowcount > 0
 
 
+def revoke_team_keys(connection: Connection, *, user_id: str, team_id: str) -> int:
+    """Revoke a user's keys that act for a team; return how many were valid."""
+    is_it = (api_keys.c.user_id == user_id) & (api_keys.c.team_id == team_id)
+    changed = api_keys.update().where(is_it & api_keys.c.revoked_at.is_(None))
+    return connection.execute(changed.values(revoked_at=now())).rowcount
+
+
 def _digest(token: str) -> str:
     return hashlib.sha256(token.encode()).hexdigest()

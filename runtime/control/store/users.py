@@ -5,6 +5,7 @@ import secrets
 from sqlalchemy import Connection, or_, select
 
 from runtime import naming
+from runtime.control.store import keys
 from runtime.control.store.columns import insert, insert_new, now
 from runtime.control.store.tables import members, teams, users
 from runtime.control.values import Team, User
@@ -107,7 +108,11 @@ def add_member(connection: Connection, team_id: str, user_id: str) -> None:
 
 
 def remove_member(connection: Connection, team_id: str, user_id: str) -> bool:
-    """Take a user out of a team; tell whether there was anything to do."""
+    """Take a user out of a team and revoke their keys of it; tell whether they were a member.
+
+    The keys of one who left before are revoked too.
+    """
+    keys.revoke_team_keys(connection, user_id=user_id, team_id=team_id)
     is_it = (members.c.team_id == team_id) & (members.c.user_id == user_id)
     return connection.execute(members.delete().where(is_it)).rowcount > 0
 

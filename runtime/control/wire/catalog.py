@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from runtime.control.readings import CachedModel, GpuAvailability
 from runtime.control.values import MICROUSD_PER_USD
 from runtime.control.wire.model import Answer
+from runtime.control.wire.texts import without_markup
 
 
 class ModelCluster(Answer):
@@ -51,7 +52,8 @@ class ModelList(Answer):
             )
         return cls(
             models=tuple(
-                ModelView(name=name, clusters=tuple(found)) for name, found in clusters.items()
+                ModelView(name=without_markup(name), clusters=tuple(found))
+                for name, found in clusters.items()
             ),
             on_demand=tuple(
                 GpuOffer(

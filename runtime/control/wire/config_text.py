@@ -36,7 +36,8 @@ def _problems(config: Mapping[str, JsonValue]) -> Iterator[Problem]:
             return
         path, value = stack.pop()
         message = _unwritable(path, value)
-        if number > _MAX_VALUES:
+        num_inside = len(value) if isinstance(value, dict | list) else 0
+        if max(number, len(stack) + num_inside) > _MAX_VALUES:  # before each is looked at
             yield Problem(message=f"the config has more than {_MAX_VALUES:,} values", code="size")
             return
         if message:

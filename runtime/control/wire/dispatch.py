@@ -9,7 +9,7 @@ from runtime.control.planned_price import planned_usd_per_hour
 from runtime.control.requests import CreateRun, ResumeRun
 from runtime.control.values import StoredRun
 from runtime.control.wire.config_text import config_text
-from runtime.control.wire.model import MAX_INTEGER, Answer, Request, Text
+from runtime.control.wire.model import MAX_INTEGER, Answer, Request, Text, at_most
 from runtime.control.wire.texts import sound
 from runtime.credentials import check_environment
 from runtime.errors import Problem, RefusedError
@@ -21,11 +21,19 @@ HF_TOKEN = "HF_TOKEN"  # noqa: S105 - the name
 WANDB_API_KEY = "WANDB_API_KEY"
 UNUSED_TOKEN = "unused"  # noqa: S105 - the client wants a text and never shows it
 
-Env = Annotated[dict[str, SecretStr], Field(max_length=4 * MAX_SECRETS_PER_RUN)]
+_MAX_ENV = 4 * MAX_SECRETS_PER_RUN
+_MAX_ENVIRONMENTS = 64
+
+Env = Annotated[dict[str, SecretStr], Field(max_length=_MAX_ENV), at_most(_MAX_ENV)]
 """Secrets by name; the rules count and name them, this only bounds what is parsed."""
 
 Environment = Annotated[Text, AfterValidator(check_environment)]
 """A requirement spec."""
+
+Environments = Annotated[
+    tuple[Environment, ...], Field(max_length=_MAX_ENVIRONMENTS), at_most(_MAX_ENVIRONMENTS)
+]
+"""What a run installs at start."""
 
 
 class SecretsBody(Request):
@@ -67,7 +75,8 @@ class CreateRunBody(SecretsBody):
     config: dict[str, JsonValue] | None = None
     config_text: Annotated[str, Field(max_length=MAX_CONFIG_BYTES)] | None = None
     mode: str | None = None
-    name: Text | None = None
+    name: str | None = None
+    """Judged with the config, whose own name it takes the place of."""
     team_id: Text | None = None
     image_tag: Text | None = None
     gpu_type: Text | None = None
@@ -76,7 +85,7 @@ class CreateRunBody(SecretsBody):
     resume_from: Text | None = None
     normalized_config: dict[str, JsonValue] | None = None
     """What the client's own validation made of the file; the server judges the file itself."""
-    environments: Annotated[tuple[Environment, ...], Field(max_length=64)] = ()
+    environments: Environments = ()
     max_spend_microusd: Annotated[int, Field(ge=1, le=MAX_INTEGER)] | None = None
 
     def to_request(self, team_id: str | None) -> CreateRun:

@@ -3,12 +3,23 @@
 from datetime import datetime
 from typing import Annotated
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, PlainSerializer, StringConstraints
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    PlainSerializer,
+    StringConstraints,
+    model_validator,
+)
 from pydantic.alias_generators import to_camel
+
+from runtime.naming import is_one_line
 
 
 def _printable(text: str) -> str:
-    if not text.isprintable():
+    if not is_one_line(text):
         raise ValueError("holds a line break or another control character")
     return text
 
@@ -25,6 +36,28 @@ Utc = Annotated[
 MAX_INTEGER = 2**53 - 1
 """The largest integer that every JSON reader keeps exact."""
 
+MAX_PAGE_SIZE = 1000
+
+PageSize = Annotated[int, Field(ge=1), AfterValidator(lambda size: min(size, MAX_PAGE_SIZE))]
+"""How much a page holds: who asks for more gets the most there is, and reads it in the answer."""
+
+MAX_UNKNOWN_KEYS = 64
+"""So many are told one by one; a body of more is no slip of the pen."""
+
+
+def at_most(num: int) -> BeforeValidator:
+    """Return a validator that refuses more entries in one problem: pydantic tells each wrong one.
+
+    Its own `max_length` counts the right ones only, after all of them.
+    """
+
+    def check(value: object) -> object:
+        if isinstance(value, dict | list) and len(value) > num:
+            raise ValueError(f"has {len(value):,} entries, more than {num}")
+        return value
+
+    return BeforeValidator(check)
+
 
 class Request(BaseModel):
     """A body that a client sends; an unknown key is refused, so that a slip of the pen is seen."""
@@ -36,6 +69,15 @@ class Request(BaseModel):
         populate_by_name=True,
         hide_input_in_errors=True,
     )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _has_few_keys(cls, body: object) -> object:
+        """Refuse in one problem what has far too many keys: a list of them is dear to make."""
+        num_known = len(cls.model_fields)
+        if isinstance(body, dict) and len(body) > num_known + MAX_UNKNOWN_KEYS:
+            raise ValueError(f"has {len(body):,} keys, and {num_known} are known")
+        return body
 
 
 class Answer(BaseModel):

@@ -7,7 +7,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from runtime.control.store.run_lists import RunPage
 from runtime.control.values import StoredRun
-from runtime.control.wire.model import Answer, SnakeAnswer, Text, Utc
+from runtime.control.wire.model import Answer, PageSize, SnakeAnswer, Text, Utc
 from runtime.control.wire.run_facts import run_facts
 from runtime.control.wire.texts import sound, without_markup
 from runtime.states import RunState, Teardown
@@ -24,7 +24,7 @@ class RunListParams(BaseModel):
     model_config = ConfigDict(frozen=True, extra="ignore")
 
     page: Annotated[int, Field(ge=1, le=1_000_000)] = 1
-    limit: Annotated[int, Field(ge=1, le=1000)] = 20
+    limit: PageSize = 20
     team_id: Text | None = None
     mine: bool = False
 
@@ -102,8 +102,8 @@ class RunView(Answer):
             team_id=run.team_id,
             name=sound(run.name),
             status=run.state,
-            prime_cluster_id=run.cluster,
-            base_model=sound(run.model),
+            prime_cluster_id=_printed(run.cluster),
+            base_model=without_markup(run.model),
             environments=tuple(
                 EnvironmentName(name=without_markup(name)) for name in run.environments
             ),
@@ -116,8 +116,8 @@ class RunView(Answer):
             max_inflight_rollouts=facts.max_inflight,
             gpu_count=run.num_gpus,
             volume_name=volume_names.get(str(run.settings.get(_VOLUME))),
-            wandb_entity=facts.wandb_entity,
-            wandb_project=facts.wandb_project,
+            wandb_entity=_printed(facts.wandb_entity),
+            wandb_project=_printed(facts.wandb_project),
             wandb_run_name=facts.wandb_name,
             runs_ahead=num_ahead,
             queue_reason=reason if run.state is RunState.QUEUED and reason else None,
@@ -163,6 +163,10 @@ class RunList(SnakeAnswer):
             limit=limit,
             total_pages=-(-found.total // limit),
         )
+
+
+def _printed(text: str | None) -> str | None:
+    return without_markup(text) if text is not None else None
 
 
 def _notice(run: StoredRun) -> str | None:

@@ -21,7 +21,7 @@ from runtime import naming
 from runtime.artifacts import RunDirectory
 from runtime.cluster import FilesOffer
 from runtime.errors import PaddockError
-from runtime.kubernetes_api import KubernetesApi, KubernetesError
+from runtime.kubernetes_api import ForbiddenError, KubernetesApi, KubernetesError, UnreachableError
 from runtime.kubernetes_profile import FILES_PORT, FILES_SECRET, FILES_SELECTOR
 
 if TYPE_CHECKING:
@@ -40,6 +40,8 @@ METRICS = str(_RELATIVE.metrics)
 
 _POD_TTL_S = 60.0
 _ABSENT_TTL_S = 5.0
+"""How long nobody asks again for a server that there is not, or that does not answer."""
+
 _RANGE_TOTAL = re.compile(r"bytes \*/(\d+)")
 
 
@@ -74,10 +76,19 @@ class RunFiles:
         self._api = api
         self._offer = offer
         self._lock = threading.Lock()
+        self._looking = threading.Lock()
+        self._trouble = ""
+        self._is_cut_off = False
+        self._silent: dict[str, float] = {}
         self._pods: tuple[str, ...] = ()
         self._pods_until = 0.0
         self._token = ""
         self._chosen: dict[str, tuple[str, float]] = {}
+
+    @property
+    def is_cut_off(self) -> bool:
+        """Tell whether the API did not answer when it was last asked for the servers."""
+        return self._is_cut_off
 
     def read(
         self, run_id: str, path: str, *, offset: int = 0, limit: int = MAX_READ_BYTES
@@ -165,7 +176,17 @@ class RunFiles:
         query: dict[str, str] | None = None,
     ) -> "httpx.Response":
         own = {**(headers or {}), "X-Paddock-Token": self._token}
-        return self._api.proxy(pod, self._offer.port, path, headers=own, query=query)
+        with self._lock:
+            if time.monotonic() < self._silent.get(pod, 0.0):
+                raise UnreachableError(f"pod {pod} did not answer a moment ago")
+        try:
+            return self._api.proxy(pod, self._offer.port, path, headers=own, query=query)
+        except UnreachableError:
+            now = time.monotonic()
+            with self._lock:
+                others = {one: until for one, until in self._silent.items() if now < until}
+                self._silent = {**others, pod: now + _ABSENT_TTL_S}
+            raise
 
     def _check(self, response: "httpx.Response") -> None:
         if response.status_code < 400:
@@ -176,18 +197,17 @@ class RunFiles:
 
     def _pod_of(self, run_id: str) -> str:
         """Return the server that shows a run, the cluster's own where none does (yet)."""
-        now = time.monotonic()
-        pods = self._servers(now)
+        pods = self._servers()
         if len(pods) == 1:
             return pods[0]
         with self._lock:
             chosen, until = self._chosen.get(run_id, ("", 0.0))
-        if chosen and now < until:
+        if chosen and time.monotonic() < until:
             return chosen
         shown = next((pod for pod in pods if self._shows(pod, run_id)), "")
         with self._lock:
             ttl_s = _POD_TTL_S if shown else _ABSENT_TTL_S
-            self._chosen[run_id] = shown or pods[0], now + ttl_s
+            self._chosen[run_id] = shown or pods[0], time.monotonic() + ttl_s
             return self._chosen[run_id][0]
 
     def _shows(self, pod: str, run_id: str) -> bool:
@@ -197,26 +217,55 @@ class RunFiles:
         except KubernetesError:
             return False
 
-    def _servers(self, now: float) -> tuple[str, ...]:
-        """Return the pods of the servers, the cluster's own first; kept for a while."""
+    def _servers(self) -> tuple[str, ...]:
+        """Return the pods of the servers, the cluster's own first; kept for a while.
+
+        One reader asks, and the others wait for what it hears; where none heard of a server
+        before, they do not: it may take a minute to find out that a cluster does not answer.
+        """
+        found = self._known()
+        if found is not None:
+            return found
+        if not self._looking.acquire(blocking=not self._trouble):
+            raise FilesUnavailableError(self._trouble)
+        try:
+            found = self._known()
+            return self._learn() if found is None else found
+        finally:
+            self._looking.release()
+
+    def _known(self) -> tuple[str, ...] | None:
+        """Return the servers as of a moment ago, None where they are to be asked for."""
         with self._lock:
-            if now >= self._pods_until:
-                self._pods = self._look_up()
-                self._pods_until = now + (_POD_TTL_S if self._pods else _ABSENT_TTL_S)
-                self._chosen.clear()
-            if not self._pods:
-                raise FilesUnavailableError(
-                    f"no file server runs in namespace {self._api.namespace}: paddock doctor"
-                )
+            if time.monotonic() >= self._pods_until:
+                return None
+            if self._trouble:
+                raise FilesUnavailableError(self._trouble)
             return self._pods
 
-    def _look_up(self) -> tuple[str, ...]:
+    def _learn(self) -> tuple[str, ...]:
+        pods: tuple[str, ...] = ()
+        trouble, is_cut_off = "", False
         try:
-            selector = dict(self._offer.selector)
-            pods = [one for one in self._api.list("Pod", labels=selector) if _is_ready(one)]
-            secret = self._api.get("Secret", self._offer.secret) if pods else None
+            pods = self._look_up()
+            if not pods:
+                where = f"namespace {self._api.namespace}"
+                trouble = f"no file server runs in {where}: paddock doctor"
         except KubernetesError as error:
-            raise FilesUnavailableError(f"the file server cannot be found: {error}") from None
+            trouble = f"the file server cannot be found: {error}"
+            is_cut_off = not isinstance(error, ForbiddenError)
+        with self._lock:
+            self._pods, self._trouble, self._is_cut_off = pods, trouble, is_cut_off
+            self._pods_until = time.monotonic() + (_POD_TTL_S if pods else _ABSENT_TTL_S)
+            self._chosen.clear()
+        if trouble:
+            raise FilesUnavailableError(trouble)
+        return pods
+
+    def _look_up(self) -> tuple[str, ...]:
+        selector = dict(self._offer.selector)
+        pods = [one for one in self._api.list("Pod", labels=selector) if _is_ready(one)]
+        secret = self._api.get("Secret", self._offer.secret) if pods else None
         token = ((secret or {}).get("data") or {}).get("token")
         if not token:
             return ()
@@ -225,7 +274,8 @@ class RunFiles:
 
     def _forget(self) -> None:
         with self._lock:
-            self._pods_until = 0.0
+            if not self._trouble:  # what was just heard of the cluster holds
+                self._pods_until = 0.0
 
 
 def log_path(attempt: int, log: str) -> str:

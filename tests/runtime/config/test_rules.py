@@ -36,6 +36,8 @@ BROKEN = [
     ('[ckpt]\noutput_dir = "/volume/other"', "ckpt.output_dir"),
     ('[monitors.file]\npath = "../x.jsonl"', "monitors.file.path"),
     ('[run]\ndir = "../other"', "run.dir"),
+    ('[run]\nname = "a\\tb"', "run.name"),
+    (f'[run]\nname = "{"x" * 257}"', "run.name"),
     ('[resume]\ndir = "runs/x"', "resume.dir"),
     ('[resume]\ndir = "runs/step_\u00b2"', "resume.dir"),
     ('[resume]\ndir = "runs/step_007"', "resume.dir"),
@@ -197,6 +199,7 @@ def test_no_message_holds_what_may_be_a_secret(extra: str):
         "[orchestrator.model.client.headers]\nAuthorization = 'Bearer x'",
         "[orchestrator.model.client]\napi_key_var = 'sk-live-1'",
         "[orchestrator.model.client]\nbase_url = 'https://user:pw@host/v1'",
+        '[run]\nname = "a\\tb"',
     ],
 )
 def test_what_may_not_be_brought_in_does_not_stop_a_run_that_has_it(extra: str):

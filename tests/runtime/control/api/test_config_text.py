@@ -68,3 +68,13 @@ def test_depth_and_number_of_values_are_bounded() -> None:
         config_text(deep)
     with pytest.raises(ConfigError, match="values"):
         config_text({"a": list(range(60_000))})
+
+
+def test_a_list_too_long_is_one_problem_before_its_values_are_looked_at() -> None:
+    nulls: list[JsonValue] = [None] * 60_000
+
+    with pytest.raises(ConfigError) as caught:
+        config_text({"a": nulls})
+
+    (problem,) = caught.value.problems
+    assert "more than 50,000 values" in problem.message

@@ -2,7 +2,8 @@
 
 import pytest
 
-from runtime.control.store import keys
+from runtime.control.store import keys, users
+from runtime.control.store.tables import members
 from tests.runtime.control.api.fakes import seed_config
 from tests.runtime.control.api.server import ApiServer, Person
 
@@ -130,6 +131,58 @@ def test_a_key_of_a_team_acts_for_the_team(server: ApiServer, ada: Person) -> No
     run_id = server.dispatch(token)
 
     assert server.stored(run_id).team_id == team.team_id
+
+
+def test_a_key_of_a_team_does_nothing_once_its_user_has_left(
+    server: ApiServer, ada: Person, bob: Person
+) -> None:
+    team = server.team("crew", ada.user, bob.user)
+    with server.store.write() as connection:
+        _, token = keys.add_key(
+            connection, user_id=bob.user.user_id, name="team", team_id=team.team_id
+        )
+        # as a release did that revoked no keys
+        connection.execute(members.delete().where(members.c.user_id == bob.user.user_id))
+
+    answers = [
+        server.ask("GET", "/user/whoami", token),
+        server.ask("GET", "/training/available-fft-models", token),
+        server.ask("GET", "/training/available-gpu-types", token),
+        server.ask("POST", "/training/runs", token, json={"config": seed_config()}),
+        server.ask("GET", "/training/volumes", token),
+        server.ask("POST", "/training/volumes", token, json={"name": "v"}),
+        server.ask("PATCH", "/training/volumes/v", token, json={"size": "1Ti"}),
+        server.ask("DELETE", "/training/volumes/v", token),
+    ]
+
+    assert {status for status, _ in answers} == {403}
+    assert {answer["detail"] for _, answer in answers} == {
+        "you are not in the team of this API key any more: use another key"
+    }
+
+
+def test_who_left_a_team_ends_own_runs_of_it_and_does_not_go_on(
+    server: ApiServer, ada: Person, bob: Person
+) -> None:
+    team = server.team("crew", ada.user, bob.user)
+    runs = [server.dispatch(bob.token, teamId=team.team_id) for _ in range(2)]
+    for run_id in runs:
+        server.change(run_id, {"state": "RUNNING"})
+    with server.store.write() as connection:
+        users.remove_member(connection, team.team_id, bob.user.user_id)
+
+    refused = [
+        server.ask("POST", f"/training/runs/{runs[0]}/resume", bob.token, json={}),
+        server.ask("PUT", f"/rft/runs/{runs[0]}/restart", bob.token),
+    ]
+    paused = server.ask("POST", f"/training/runs/{runs[0]}/pause", bob.token)
+    stopped = server.ask("PUT", f"/rft/runs/{runs[0]}/stop", bob.token)
+    by_member = server.ask("PUT", f"/rft/runs/{runs[1]}/restart", ada.token)
+
+    assert {status for status, _ in refused} == {403}
+    assert all("a team that you are not in any more" in said["detail"] for _, said in refused)
+    assert (paused[0], stopped[0], by_member[0]) == (200, 200, 200)
+    assert server.stored(runs[0]).attempt == 1
 
 
 @pytest.mark.parametrize("run_id", ["{run}", "no-such-run", "a b"])

@@ -1,5 +1,7 @@
 """What a run has measured, and what can be had, over HTTP, in the client's shapes."""
 
+import pytest
+
 from runtime.control.readings import TokenCount, Usage
 from runtime.control.requests import FeedbackNote, StepRange
 from runtime.control.store import wallets
@@ -37,6 +39,22 @@ def test_rollouts_are_paged_in_snake_case(server: ApiServer, ada: Person) -> Non
         "limit": 100,
         "total_pages": 3,
     }
+
+
+@pytest.mark.parametrize(
+    ("limit", "status", "echoed"), [(0, 422, None), (1000, 200, 1000), (10**6, 200, 1000)]
+)
+def test_a_page_has_at_most_1000_and_says_so(
+    server: ApiServer, ada: Person, limit: int, status: int, echoed: int | None
+) -> None:
+    run_id = server.dispatch(ada.token)
+
+    answers = [
+        server.ask("GET", f"/rft/runs?limit={limit}", ada.token),
+        server.ask("GET", f"/rft/runs/{run_id}/samples?step=1&limit={limit}", ada.token),
+    ]
+
+    assert [(code, answer.get("limit")) for code, answer in answers] == [(status, echoed)] * 2
 
 
 def test_progress_is_in_camel_case(server: ApiServer, ada: Person) -> None:

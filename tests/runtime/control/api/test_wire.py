@@ -5,10 +5,13 @@ import json
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from pydantic import JsonValue
+from pydantic import JsonValue, TypeAdapter, ValidationError
 
+from runtime.control.readings import CachedModel
 from runtime.control.requests import CreateRun
+from runtime.control.wire.catalog import ModelList
 from runtime.control.wire.config_text import config_text
+from runtime.control.wire.model import Text
 from runtime.control.wire.run_facts import RunFacts, run_facts
 from runtime.control.wire.texts import sound, sound_json, without_markup
 from runtime.control.wire.volumes import is_volume_name
@@ -21,6 +24,40 @@ def test_a_sound_text_can_be_sent(text: str) -> None:
 
     assert found.encode("utf-8")
     assert sound(found) == found
+
+
+def test_names_of_models_are_no_markup() -> None:
+    models = [
+        CachedModel(name=f"/models/tiny{end}", cluster="east", gpu_type=None)
+        for end in ("[/x]", "[/x]", "")
+    ]
+
+    listed = ModelList.of(models, []).models
+
+    assert [(one.name, len(one.clusters)) for one in listed] == [
+        ("/models/tiny(/x)", 2),
+        ("/models/tiny", 1),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "is_taken"),
+    [
+        ("a\u00a0b", True),
+        ("\U0001f469\u200d\U0001f4bb", True),
+        ("x" * 256, True),
+        ("x" * 257, False),
+        ("", False),
+        *((f"a{char}b", False) for char in "\0\t\n\r\x1b\x7f\x85\u2028\u2029\ud800"),
+    ],
+)
+def test_a_text_of_a_client_is_one_line_of_any_script(text: str, is_taken: bool) -> None:
+    try:
+        TypeAdapter(Text).validate_python(text)
+    except ValidationError:
+        assert not is_taken
+    else:
+        assert is_taken
 
 
 @given(text=st.text(alphabet="[]/a\\ "))

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from runtime.client.answers import Run, read
 from runtime.client.api import Api, Ask, path_of
 from runtime.client.errors import (
+    AwayError,
     NotNowError,
     RateLimitedError,
     ServerError,
@@ -47,7 +48,9 @@ def api_of(answer: Answering) -> Api:
         (422, ConfigError, 2),
         (429, RateLimitedError, 7),
         (500, ServerError, 1),
-        (503, ServerError, 1),
+        (502, AwayError, 1),
+        (503, AwayError, 1),
+        (504, AwayError, 1),
     ],
 )
 def test_each_status_is_an_error_with_a_stable_exit_code(
@@ -191,6 +194,36 @@ def test_following_waits_and_ends_with_the_run() -> None:
     assert lines == ["a", "b", "c"]
     assert waits[1] == 7.0
     assert ["slower" in line for line in told] == [True]
+
+
+@pytest.mark.parametrize("status", [502, 503, 504])
+def test_following_outlives_a_restart_behind_a_proxy(status: int) -> None:
+    away = [httpx.Response(status, text="<html>")] * 30
+    answers = [{"logs": "a"}, *away, {"logs": "a\nb"}, {"logs": "a\nb"}]
+    states = iter(["RUNNING", "RUNNING", "COMPLETED"])
+    told: list[str] = []
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        found = answers[0]
+        if isinstance(found, httpx.Response):
+            return answers.pop(0)  # whatever is asked for
+        if not request.url.path.endswith("/logs"):
+            return httpx.Response(200, json={"run": {**RUN, "status": next(states)}})
+        return httpx.Response(200, json=answers.pop(0))
+
+    asked = LogsAsked(run_id="r", component="trainer", tail=10)
+    lines = list(follow_lines(api_of(answer), asked, say=told.append, pause=lambda _: None))
+
+    assert lines == ["a", "b"]
+    assert [f"{status} " in line and line.endswith("; waiting") for line in told] == [True]
+
+
+def test_following_does_not_wait_for_a_server_that_never_answered() -> None:
+    asked = LogsAsked(run_id="r", component="trainer", tail=10)
+    follow = follow_lines(api_of(lambda _: httpx.Response(502)), asked, say=print)
+
+    with pytest.raises(AwayError, match="http://server: 502 Bad Gateway"):
+        next(follow)
 
 
 @pytest.mark.parametrize(

@@ -102,6 +102,7 @@ def test_every_flag_reaches_the_server(
         (["--env-file", "open.env"], "chmod 600"),
         (["--max-spend", "ten"], "no amount of dollars"),
         (["--max-spend", "-1"], "under zero"),
+        (["--max-spend", "9007199255"], "9007199255 is too much (at most $9,007,199,254.74"),
         (["--environment", f"git+https://{CANARY}@host/x.git"], "environments[0]: it holds a user"),
     ],
 )

@@ -149,6 +149,17 @@ def test_a_look_that_gets_no_answer_is_repeated(
     assert volumes_of_dispatches(api) == ["new"]
 
 
+def test_a_volume_that_the_server_refuses_is_not_said_to_be_made(
+    as_ada: Paddock, api: ApiServer
+) -> None:
+    said = as_ada("train", str(SEED), "--volume", "No_Good")
+
+    assert said.code == 2
+    assert "a volume's name has up to 63 of a-z, 0-9 and '-'" in said.err
+    assert "making it" not in said.err
+    assert not volumes_of_dispatches(api)
+
+
 def test_no_volume_is_made_for_a_file_that_is_wrong(
     as_ada: Paddock, tmp_path: Path, slow: SlowVolumes
 ) -> None:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.runtime.control.api.fakes import FakeFeedback
+from tests.runtime.control.api.fakes import FakeFeedback, seed_config
 from tests.runtime.control.api.server import ApiServer
 from tests.runtime.control.prime.client import Prime
 
@@ -51,6 +51,30 @@ def test_get_shows_why_a_run_failed(api: ApiServer, prime: Prime, run_id: str) -
 
     assert said.code == 0, said.err
     assert "trainer-0: see (deployment) (/x)" in said.out
+
+
+def test_names_with_brackets_are_shown_and_no_markup(api: ApiServer, prime: Prime) -> None:
+    config = seed_config()
+    config["model"] = {"name": "/models/tiny[/x]"}
+    config["monitors"] = {"wandb": {"entity": "[/e]", "project": "p[/x]"}}
+    run_id = api.dispatch(prime.token, config=config)
+    api.change(run_id, {"cluster": "east[/x]"})
+
+    said = {command: prime("train", *command.split()) for command in ("list", f"get {run_id}")}
+
+    assert {found.code for found in said.values()} == {0}, said
+    assert "/models/tiny(/x)" in said["list"].out
+    for words in ("Model: /models/tiny(/x)", "W&B: (/e)/p(/x)", "Cluster: east(/x)"):
+        assert words in said[f"get {run_id}"].out
+
+
+def test_a_page_larger_than_any_is_the_largest(prime: Prime, run_id: str) -> None:
+    listed = prime("train", "list", "-n", "1001")
+    rollouts = prime("train", "rollouts", run_id, "-s", "1", "-n", "1001")
+
+    assert (listed.code, rollouts.code) == (0, 0)
+    assert run_id in listed.out
+    assert json.loads(rollouts.out)["limit"] == 1000
 
 
 def test_stop_ends_a_run_and_is_content_with_an_ended_one(prime: Prime, run_id: str) -> None:

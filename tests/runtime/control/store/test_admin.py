@@ -84,8 +84,8 @@ def test_teams_have_members_and_keys() -> None:
     key = json.loads(paddock("key", "add", "ada", "--team", "lab", "-o", "json"))
     (team,) = json.loads(paddock("team", "list", "-o", "json"))
 
-    assert left.strip() == "bob is no member any more of lab"
-    assert again.strip() == "bob was no member of lab"
+    assert left.strip() == "bob is no member any more of lab; keys for it are revoked"
+    assert again.strip() == "bob was no member of lab; keys for it are revoked"
     assert [member["slug"] for member in team["members"]] == ["ada"]
     assert key["team_id"] == team["team_id"]
     with pytest.raises(RefusedError, match="paddock team join lab bob"):

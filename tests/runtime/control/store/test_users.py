@@ -70,6 +70,27 @@ def test_members_come_and_go(store: Store) -> None:
     assert (removed, again) == (True, False)
 
 
+def test_who_leaves_a_team_leaves_the_keys_of_it(store: Store) -> None:
+    ada, bob = add_user(store, "ada"), add_user(store, "bob")
+    lab, other = add_team(store, "lab", ada, bob), add_team(store, "other", bob)
+    with store.write() as tx:
+        made = {
+            (user.slug, team_id): keys.add_key(tx, user_id=user.user_id, name="", team_id=team_id)
+            for user, team_id in (
+                (bob, lab.team_id),
+                (bob, other.team_id),
+                (bob, None),
+                (ada, lab.team_id),
+            )
+        }
+        users.remove_member(tx, lab.team_id, bob.user_id)
+        users.add_member(tx, lab.team_id, bob.user_id)
+
+        opens = {whose for whose, (_, token) in made.items() if keys.find_key(tx, token)}
+
+    assert opens == set(made) - {("bob", lab.team_id)}
+
+
 def test_a_token_opens_until_it_is_revoked(store: Store) -> None:
     ada = add_user(store)
     team = add_team(store, "lab", ada)
