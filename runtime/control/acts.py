@@ -13,8 +13,10 @@ from sqlalchemy import Connection
 
 from runtime.control.captures import Capturer
 from runtime.control.metering import close_intervals
-from runtime.control.operation_settings import changed_settings, made_settings
+from runtime.control.notices import NOTICE
+from runtime.control.operation_settings import new_operation
 from runtime.control.operations import (
+    CAPACITY,
     Operation,
     OperationBusyError,
     OperationKind,
@@ -26,6 +28,7 @@ from runtime.control.run_memory import CAPTURE, PAUSE, RunMemory, end_key, mark_
 from runtime.control.situations import PauseMark, Situation
 from runtime.control.step_kinds import (
     Advance,
+    Amend,
     BeginCapture,
     EndCapture,
     EndWorkloads,
@@ -43,9 +46,8 @@ from runtime.control.step_kinds import (
 from runtime.control.store import events, operations, queue, runs
 from runtime.control.store.columns import read_clock
 from runtime.control.store.store import Store
-from runtime.control.values import Lease, StoredRun
+from runtime.control.values import Lease, StoredRun, Wish
 from runtime.errors import PaddockError
-from runtime.naming import new_run_id
 from runtime.states import Capture, RunState, Teardown, is_terminal
 
 _LOG = logging.getLogger(__name__)
@@ -82,6 +84,8 @@ class Acts:
                 return self._advance(step, subject)
             case Start():
                 return self._start(step.kind, subject)
+            case Amend():
+                return self._amend(step, subject)
             case EndWorkloads():
                 self._end(step, subject)
                 return False
@@ -102,6 +106,8 @@ class Acts:
         with self.store.write() as tx:
             time = step.time or read_clock(tx)
             changes: dict[str, object] = {"state": step.state, "reason": step.reason}
+            if step.state is RunState.PAUSED:  # a resume may have been taken back
+                changes["wish"] = Wish.PAUSE
             if step.state is RunState.RUNNING and run.started_at is None:
                 changes["started_at"] = time
             if is_terminal(step.state):
@@ -116,6 +122,8 @@ class Acts:
                 subject.memory.pause = PauseMark(since=read_clock(tx), step=newest)
             if step.state is RunState.PAUSED:
                 close_intervals(tx, changed)
+        if step.state is RunState.RUNNING:
+            subject.memory.num_refused = 0
         said = run.run_id, run.attempt, step.state, step.reason
         _LOG.info("%s attempt %d %s %s", *said, extra={"run": run.run_id})
         return True
@@ -132,7 +140,9 @@ class Acts:
     def _start(self, kind: OperationKind, subject: Subject) -> bool:
         """Write that an operation begins, and begin it; a crash in between is recovered from."""
         at = subject.at
-        operation = self._operation(kind, subject)
+        operation = new_operation(
+            kind, at, subject.fence, control_plane_id=self.store.control_plane_id
+        )
         changes: dict[str, object] = {}
         if kind is OperationKind.DESTROY and at.run.teardown is Teardown.NONE:
             changes["teardown"] = Teardown.RUNNING
@@ -152,25 +162,15 @@ class Acts:
             self._not_started(operation, error)
         return True
 
-    def _operation(self, kind: OperationKind, subject: Subject) -> Operation:
-        run, newest = subject.at.run, subject.at.newest
-        # that of a run in the queue is where its stack was made for
-        cluster = run.cluster or (newest.cluster if newest is not None else "")
-        if kind is OperationKind.MAKE:
-            settings = made_settings(run, cluster, self.store.control_plane_id)
-        else:
-            settings = changed_settings(run, kind)
-        return Operation(
-            operation_id=new_run_id(),
-            kind=kind,
-            run_id=run.run_id,
-            attempt=run.attempt,
-            cluster=cluster,
-            lease=subject.fence,
-            settings=settings,
-            is_adopted=run.is_adopted,
-            has_server_died=kind is OperationKind.RECOVER and _has_server_died(subject.at),
-        )
+    def _amend(self, step: Amend, subject: Subject) -> bool:
+        with self.store.write() as tx:
+            changed = self._compare_and_set(tx, subject, {})
+            if changed is None:
+                return False
+            operations.amend(tx, step.operation)
+            if step.notice:
+                events.add_event(tx, changed, NOTICE, message=step.notice)
+        return True
 
     def _not_started(self, operation: Operation, error: OperationBusyError) -> None:
         with self.store.write() as tx:
@@ -220,7 +220,7 @@ class Acts:
         run_id = subject.at.run.run_id
         _LOG.warning("%s: %s", run_id, error, extra={"run": run_id})
         with self.store.write() as tx:
-            events.add_event(tx, subject.at.run, "notice", message=str(error))
+            events.add_event(tx, subject.at.run, NOTICE, message=str(error))
 
     def _capture(self, step: BeginCapture | NoteCapture | EndCapture, subject: Subject) -> bool:
         capture, message, before = Capture.RUNNING, "", None
@@ -248,6 +248,8 @@ class Acts:
         changes: dict[str, object] = {"state": RunState.QUEUED, "reason": step.reason}
         if isinstance(step, NewAttempt):
             changes |= {"attempt": run.attempt + 1, "started_at": None, "exit_details": None}
+            if run.is_adopted:  # which says who began it
+                changes["settings"] = {**run.settings, "attempt": run.attempt + 1}
         with self.store.write() as tx:
             if run.queue_number is None:
                 changes["queue_number"] = queue.next_queue_number(tx)
@@ -256,6 +258,8 @@ class Acts:
                 return False
             close_intervals(tx, changed)
             events.add_event(tx, changed, "state", state=RunState.QUEUED, message=step.reason)
+        newest = subject.at.newest
+        subject.memory.num_refused += newest is not None and newest.code == CAPACITY
         return True
 
     def _finish(self, step: SetTeardown | Forget, subject: Subject) -> bool:
@@ -284,8 +288,3 @@ class Acts:
         return runs.compare_and_set(
             connection, run.run_id, run.version, fence=subject.fence, **changes
         )
-
-
-def _has_server_died(at: Situation) -> bool:
-    """Tell whether what is recovered from is the end of a server, not a lock that was met."""
-    return at.is_abandoned or (at.newest is not None and at.newest.recovers is not None)

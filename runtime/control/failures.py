@@ -100,6 +100,8 @@ def _reason(text: str) -> str:
     told: dict[str, None] = {}
     for line in lines:
         stripped = line.strip()
+        if stripped == "Outputs:":  # of the stack as it was; diagnostics come before them
+            break
         if not stripped or _NOISE.match(stripped) or re.match(r"^[\w:/.-]+ \([^)]*\):$", stripped):
             continue
         while (shorter := _PREFIXES.sub("", stripped)) != stripped:

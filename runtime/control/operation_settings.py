@@ -1,13 +1,39 @@
-"""The plain settings of a run's stack that an operation writes: all of a MAKE, else what changed.
+"""A new operation of a run, and the plain settings of its stack: all of a MAKE, else what changed.
 
-Pure; used by whoever begins an operation.
+Used by whoever begins an operation; nothing here reads or writes anything.
 """
 
 from pydantic import JsonValue
 
 from runtime import gpus
-from runtime.control.operations import OperationKind
-from runtime.control.values import StoredRun
+from runtime.control.operations import Operation, OperationKind
+from runtime.control.situations import Situation
+from runtime.control.values import Lease, StoredRun
+from runtime.naming import new_run_id
+
+
+def new_operation(
+    kind: OperationKind, at: Situation, fence: Lease, *, control_plane_id: str
+) -> Operation:
+    """Return an operation of this kind of a run, under the lease by which it was decided."""
+    run, newest = at.run, at.newest
+    # that of a run in the queue is where its stack was made for
+    cluster = run.cluster or (newest.cluster if newest is not None else "")
+    if kind is OperationKind.MAKE:
+        settings = made_settings(run, cluster, control_plane_id)
+    else:
+        settings = changed_settings(run, kind)
+    return Operation(
+        operation_id=new_run_id(),
+        kind=kind,
+        run_id=run.run_id,
+        attempt=run.attempt,
+        cluster=cluster,
+        lease=fence,
+        settings=settings,
+        is_adopted=run.is_adopted,
+        has_server_died=kind is OperationKind.RECOVER and at.has_server_died,
+    )
 
 
 def made_settings(run: StoredRun, cluster: str, control_plane_id: str) -> dict[str, JsonValue]:

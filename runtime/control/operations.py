@@ -17,7 +17,11 @@ from runtime.control.values import Lease
 from runtime.errors import PaddockError
 
 CAPACITY = "capacity"
-"""Code of an `up` that was refused for want of room: nothing was started, the run queues again."""
+"""Code of an `up` that was refused for want of room: the run queues again. Slots are refused before
+anything is started, a count quota of Kubernetes refuses an object after others were made."""
+
+LOST_LEASE = "lost_lease"
+"""Code of an operation that was never begun, since its run has gone to another server."""
 
 ENGINE_ALIVE = "engine_alive"
 """Code of a RECOVER that could not prove the earlier engine dead; it is tried again."""

@@ -65,6 +65,8 @@ class Promotions:
 
     def _queued(self, run: StoredRun, newest: StoredOperation | None) -> QueuedRun | None:
         """Return what the scheduler needs of a run, None for one whose stack could not be made."""
+        if newest is not None and newest.attempt != run.attempt:  # a resume that was taken back
+            newest = None
         is_ready = newest is not None or run.attempt > 1
         if newest is not None and newest.kind in MAKING:
             if newest.state is OperationState.FAILED:

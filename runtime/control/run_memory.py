@@ -36,6 +36,8 @@ class RunMemory:
     metered: int = 0
     """The attempt up to which the usage of earlier ones has ended."""
     trouble: str = ""
+    num_refused: int = 0
+    """How often in a row an `up` found no room; the next server begins with short waits again."""
 
     def has_forgotten(self, run: StoredRun) -> bool:
         """Tell whether another server knew of this run what this one does not."""

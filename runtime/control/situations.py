@@ -43,6 +43,8 @@ class Situation:
     pause: PauseMark | None = None
     capture: CaptureReport | None = None
     capture_mark: CaptureMark | None = None
+    num_refused: int = 0
+    """How often in a row an `up` of it found no room, as far as this server knows."""
 
     @property
     def operation(self) -> StoredOperation | None:
@@ -62,6 +64,11 @@ class Situation:
     def is_abandoned(self) -> bool:
         """Tell whether the server of the operation that is under way has died."""
         return self._is_running and self.is_holder_dead
+
+    @property
+    def has_server_died(self) -> bool:
+        """Tell whether what is recovered from is the end of a server, not a lock that was met."""
+        return self.is_abandoned or (self.newest is not None and self.newest.recovers is not None)
 
     @property
     def is_promoted(self) -> bool:
@@ -130,5 +137,9 @@ class Situation:
     def again(self, kind: OperationKind) -> Start | Nothing:
         """Return the step that does a failed operation again, once it has waited long enough."""
         tries = self.newest.num_tries if self.newest is not None else 1
-        wait_s = min(RETRY_S[0] * 2 ** min(tries - 1, 10), RETRY_S[1])
-        return Start(kind=kind) if self.since_operation_s >= wait_s else Nothing()
+        return Start(kind=kind) if self.since_operation_s >= wait_s(tries) else Nothing()
+
+
+def wait_s(num_tries: int) -> float:
+    """Return how long something waits that was tried so often."""
+    return min(RETRY_S[0] * 2 ** min(num_tries - 1, 10), RETRY_S[1])

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from runtime.control.captures import CaptureNote
-from runtime.control.operations import OperationKind
+from runtime.control.operations import OperationKind, StoredOperation
 from runtime.run_record import ExitDetails
 from runtime.states import Capture, RunState, Teardown
 
@@ -42,6 +42,17 @@ class Start:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class Amend:
+    """Write the newest operation, which is over, as it is judged from now on; say why in `notice`.
+
+    Its kind, state and number of tries: an `up` that failed of a run that runs counts as done.
+    """
+
+    operation: StoredOperation
+    notice: str = ""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class EndWorkloads:
     """End what runs; `interrupts` the `up` that may be starting more."""
 
@@ -63,7 +74,7 @@ class Requeue:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class NewAttempt:
-    """Queue a run that lost its place as its next attempt; that is no failure of it."""
+    """Queue a run that lost its place, or found no whole one, as its next attempt: no failure."""
 
     reason: str
 
@@ -106,6 +117,7 @@ Step = (
     | Note
     | Advance
     | Start
+    | Amend
     | EndWorkloads
     | Settle
     | Requeue

@@ -1,29 +1,22 @@
 """What to do next with a run: one decision from what is stored and what is seen. Pure.
 
 Called by `runtime.control.reconciler` for each live run in each pass; `runtime.control.acts` does
-what is decided. The end of a run is `runtime.control.last_steps`. A queued run is promoted by
+what is decided. What did not come up is `runtime.control.start_steps`, what is seen of a run
+`runtime.control.seen_steps`, its end `runtime.control.last_steps`. A queued run is promoted by
 `runtime.control.scheduler`, not here.
 """
 
 from runtime.control import last_steps
-from runtime.control.failures import CUT_OFF
-from runtime.control.operations import (
-    CAPACITY,
-    ENGINE_ALIVE,
-    OperationKind,
-    OperationState,
-    StoredOperation,
-)
+from runtime.control.operations import OperationKind, OperationState
+from runtime.control.seen_steps import advanced, noted, observed, observed_end, silence
 from runtime.control.situations import MAKING, STARTING, PauseMark, Situation
+from runtime.control.start_steps import failed_make, failed_up, recovered, unmade
 from runtime.control.step_kinds import (
     Advance,
     EndWorkloads,
     NewAttempt,
-    Note,
     Nothing,
-    Requeue,
     SetTeardown,
-    Settle,
     Start,
     Step,
 )
@@ -33,19 +26,6 @@ from runtime.states import RunState, Teardown, may_follow
 PAUSE_LIMIT_S = 600.0
 """How long a pause waits for a new checkpoint before it goes back to the one before."""
 
-MAX_UPS = 3
-"""How often in a row an `up` or a MAKE is tried that failed by something that may pass."""
-
-MAX_LOCKED = 8
-"""How often in a row an `up` may meet a lock, a RECOVER in between: ten minutes."""
-
-MISSING_S = 120.0
-"""How long after an `up` a cluster may show nothing of the run."""
-
-SILENCE_S = 10.0
-"""How long a cluster may be silent before its runs say so; a watch that begins is, for a moment."""
-
-_MAKE_GRACE_S = 120.0
 STOPPED = "stopped on request"
 DELETED = "deleted"
 PAUSED = "paused"
@@ -77,12 +57,12 @@ def next_step(at: Situation) -> Step:
 def _elsewhere(at: Situation) -> Step:
     """Leave a run to a server of the machine that is its cluster, and say so."""
     assert at.seen is not None
-    why = f"{_silence(at)}: {at.seen.elsewhere}"
+    why = f"{silence(at)}: {at.seen.elsewhere}"
     if at.run.is_over:
         is_said = at.run.teardown is Teardown.UNREACHABLE
         return Nothing() if is_said else SetTeardown(teardown=Teardown.UNREACHABLE, message=why)
     is_at_rest = at.run.state is RunState.PAUSED or not at.is_promoted
-    return Nothing() if is_at_rest and at.run.wish is Wish.RUN else _note(at, why)
+    return Nothing() if is_at_rest and at.run.wish is Wish.RUN else noted(at, why)
 
 
 def _run(at: Situation) -> Step:
@@ -91,111 +71,16 @@ def _run(at: Situation) -> Step:
     if at.seen is not None and at.seen.preempted and not at.is_busy and not at.run.is_adopted:
         return NewAttempt(reason=at.seen.preemption)
     if operation is None:
-        return _unmade(at) if at.run.is_driven else _observed(at)
+        return unmade(at) if at.run.is_driven else observed(at)
     if operation.kind is OperationKind.RECOVER and not at.is_busy:
-        return _recovered(at, operation)
+        return recovered(at, operation)
     if operation.kind in MAKING:
         if operation.state is OperationState.FAILED:
-            return _failed_make(at, operation)
+            return failed_make(at, operation)
         return Nothing() if at.is_busy or not at.is_promoted else at.start_up()
     if operation.kind in STARTING and operation.state is OperationState.FAILED:
-        return _failed_up(at, operation)
-    return _observed(at)
-
-
-def _unmade(at: Situation) -> Step:
-    """Return the step of a run on whose stack nothing was done at this attempt."""
-    if at.run.attempt > 1:
-        return at.start_up() if at.is_promoted else Nothing()
-    if at.age_s < _MAKE_GRACE_S:
-        return Nothing()
-    return Advance(
-        state=RunState.FAILED,
-        reason="the server ended before the run's stack was made: dispatch it again",
-    )
-
-
-def _recovered(at: Situation, operation: StoredOperation) -> Step:
-    """Go on after a crash: what was under way is done again, but for secrets, which are gone."""
-    if operation.recovers is OperationKind.MAKE and not at.run.secret_names:
-        return Start(kind=OperationKind.MAKE)
-    if operation.recovers in MAKING:
-        reason = "the server ended while it stored the run's secrets: dispatch it again"
-        return Advance(state=RunState.FAILED, reason=reason)
-    ended = _observed_end(at)
-    return ended or (at.start_up() if at.is_promoted else Nothing())
-
-
-def _failed_make(at: Situation, operation: StoredOperation) -> Step:
-    """Make a stack again that was cut off; secrets went with the operation, so not with any."""
-    may_pass = operation.is_retryable or operation.code in CUT_OFF
-    is_whole = operation.kind is OperationKind.MAKE and not at.run.secret_names
-    if may_pass and is_whole and operation.num_tries < MAX_UPS:
-        return at.again(operation.kind)
-    return Advance(state=RunState.FAILED, reason=operation.message)
-
-
-def _failed_up(at: Situation, operation: StoredOperation) -> Step:
-    ended = _observed_end(at)
-    if ended is not None:
-        return ended
-    if operation.code == CAPACITY:
-        if not at.is_promoted:
-            return Nothing()
-        return at.start_up() if at.is_written_since else Requeue(reason=operation.message)
-    if operation.code == ENGINE_ALIVE and operation.num_tries < MAX_LOCKED:
-        return at.again(OperationKind.RECOVER)
-    if operation.is_retryable and operation.num_tries < MAX_UPS:
-        return at.again(operation.kind)
-    return Advance(state=RunState.FAILED, reason=operation.message)
-
-
-def _observed(at: Situation) -> Step:
-    """Mirror what is seen of a run whose `up` is under way or done."""
-    seen, run = at.seen, at.run
-    if seen is None or not seen.is_reachable:
-        since = seen.silent_since if seen is not None else None
-        is_long = since is not None and (at.now - since).total_seconds() > SILENCE_S
-        return _note(at, _silence(at)) if is_long else Nothing()
-    if seen.is_unsettled and not at.is_busy:
-        return Settle()
-    found = seen.transition
-    if found is None:
-        is_missing = at.since_operation_s > MISSING_S and not at.is_busy and seen.num_left == 0
-        if is_missing and run.state is not RunState.QUEUED:
-            reason = f"nothing of the run is left on cluster {run.cluster}"
-            return Advance(state=RunState.FAILED, reason=reason)
-        return Nothing()
-    if found.state is run.state:
-        is_heard_again = run.reason.startswith(_silence(at))
-        return Note(reason=found.reason) if is_heard_again else _note(at, found.reason)
-    if not may_follow(run.state, found.state):
-        return Nothing()
-    return _advance(at)
-
-
-def _silence(at: Situation) -> str:
-    return f"cluster {at.run.cluster} does not answer"
-
-
-def _observed_end(at: Situation) -> Advance | None:
-    """Return the end that the run's own record says, None while it says none."""
-    found = at.seen.transition if at.seen is not None else None
-    if found is None or found.state not in {RunState.COMPLETED, RunState.FAILED, RunState.STOPPED}:
-        return None
-    return _advance(at)
-
-
-def _advance(at: Situation) -> Advance:
-    assert at.seen is not None
-    assert at.seen.transition is not None
-    return Advance(
-        state=at.seen.transition.state,
-        reason=at.seen.transition.reason,
-        exit_details=at.seen.exit_details,
-        time=at.seen.since,
-        needs_none_left=at.seen.transition.state is RunState.STOPPED,
-    )
+        return failed_up(at, operation)
+    return observed(at)
 
 
 def _stop(at: Situation, reason: str) -> Step:
@@ -206,11 +91,11 @@ def _stop(at: Situation, reason: str) -> Step:
     if at.is_never_up and not at.is_busy and (seen is None or seen.num_left == 0):
         return Advance(state=RunState.STOPPED, reason=reason)
     if seen is None or not seen.is_reachable:
-        return _note(at, f"stops once cluster {at.run.cluster} answers")
+        return noted(at, f"stops once cluster {at.run.cluster} answers")
     is_clear = seen.num_left == 0 and at.is_ended
     if at.is_busy:  # an `up` may be starting more
         return Nothing() if is_clear else EndWorkloads(reason=reason, interrupts=True)
-    end = _observed_end(at)
+    end = observed_end(at)
     if at.run.state is RunState.PAUSED and seen.num_left == 0:  # its record says "paused"
         return Advance(state=RunState.STOPPED, reason=reason, needs_none_left=True)
     if end is not None and (end.state is not RunState.STOPPED or seen.num_left == 0):
@@ -225,7 +110,7 @@ def _pause(at: Situation) -> Step:
     seen, pause = at.seen, at.pause
     if seen is None or not seen.is_reachable or at.is_busy:
         return Nothing()
-    end = _observed_end(at)
+    end = observed_end(at)
     is_own_end = end is not None and end.state is RunState.STOPPED and end.reason == PAUSED
     if end is not None and not is_own_end:
         return end
@@ -249,10 +134,6 @@ def _may_end(at: Situation, pause: PauseMark) -> bool:
     return is_new or (at.now - pause.since).total_seconds() > PAUSE_LIMIT_S
 
 
-def _note(at: Situation, reason: str) -> Step:
-    return Note(reason=reason) if reason and reason != at.run.reason else Nothing()
-
-
 def _adopted(at: Situation) -> Step:
     """Mirror a run whose stack this server cannot open; nothing of it is ever touched."""
     seen, run = at.seen, at.run
@@ -262,7 +143,7 @@ def _adopted(at: Situation) -> Step:
         found = seen.transition
         if found is None or not may_follow(run.state, found.state):
             return Nothing()
-        return _advance(at)
+        return advanced(at)
     captured = last_steps.captured(at)
     if captured is not None:
         return captured

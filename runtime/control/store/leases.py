@@ -6,6 +6,7 @@ that a holder who slept past its end and was replaced can write nothing more.
 
 from sqlalchemy import BigInteger, ColumnElement, Connection, select, type_coerce
 
+from runtime.control.operations import LOST_LEASE
 from runtime.control.store.columns import EPOCH, insert, later, now
 from runtime.control.store.tables import leases
 from runtime.control.values import Lease
@@ -15,7 +16,7 @@ from runtime.errors import StoreError
 class LostLeaseError(StoreError):
     """Somebody else holds the lease by now; what was begun under it must be left alone."""
 
-    code = "lost_lease"
+    code = LOST_LEASE
 
 
 def acquire(connection: Connection, name: str, holder: str, ttl_s: float) -> Lease | None:

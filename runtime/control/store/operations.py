@@ -7,6 +7,8 @@ the server that started it. An operation's id is the fence: whoever was replaced
 from sqlalchemy import Connection, select
 
 from runtime.control.operations import (
+    CAPACITY,
+    LOST_LEASE,
     Operation,
     OperationKind,
     OperationReport,
@@ -74,6 +76,16 @@ def finish(connection: Connection, report: OperationReport) -> bool:
     return connection.execute(changed).rowcount > 0
 
 
+def amend(connection: Connection, operation: StoredOperation) -> None:
+    """Write kind, state and tries of an operation that is over, unless it was replaced."""
+    is_it = (operations.c.operation_id == operation.operation_id) & (
+        operations.c.state != OperationState.RUNNING
+    )
+    names = ("kind", "state", "recovers", "num_tries")
+    values = {name: getattr(operation, name) for name in names}
+    connection.execute(operations.update().where(is_it).values(**values))
+
+
 def get(connection: Connection, run_id: str) -> StoredOperation | None:
     """Return the newest operation of a run."""
     row = connection.execute(select(operations).where(operations.c.run_id == run_id))
@@ -94,7 +106,9 @@ def _num_tries(
     if before is None or before.attempt != operation.attempt:
         return 1
     if before.kind is operation.kind:
-        return before.num_tries + 1
+        if before.code == CAPACITY:  # it failed by nothing of its own
+            return 1
+        return before.num_tries + (before.code != LOST_LEASE)  # which was never begun
     if operation.kind is OperationKind.RECOVER and recovers is None:  # it met a lock
         return before.num_tries
     is_after_lock = before.kind is OperationKind.RECOVER and before.recovers is None

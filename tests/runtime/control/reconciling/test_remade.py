@@ -9,8 +9,9 @@ from runtime.control.engine_call import KilledError
 from runtime.control.failures import INTERRUPTED, PROVISION_TIMEOUT
 from runtime.control.operations import OperationKind, OperationState, StoredOperation
 from runtime.control.situations import Situation
+from runtime.control.start_steps import MAX_UPS
 from runtime.control.step_kinds import Advance, Nothing, Start, Step
-from runtime.control.steps import MAX_UPS, next_step
+from runtime.control.steps import next_step
 from runtime.control.values import StoredRun
 from runtime.states import RunState
 from tests.runtime.control.reconciling.fakes import FakeCluster, FakeOperator

@@ -9,7 +9,7 @@ import pytest
 
 from runtime.control.lease_keeper import NUM_SHARDS, SCHEDULER, SHARDS, LeaseKeeper, shard_of
 from runtime.control.operations import OperationKind, OperationState
-from runtime.control.steps import MAX_LOCKED
+from runtime.control.start_steps import MAX_LOCKED
 from runtime.control.store import leases, runs
 from runtime.control.store.store import Store
 from runtime.control.values import Lease
@@ -133,6 +133,22 @@ def test_a_server_that_dies_is_replaced(url: str, opened: Opener) -> None:
 
     with first.read() as tx:
         assert leases.list_held(tx) == []
+
+
+def test_a_keeper_goes_on_after_an_error_of_any_kind(sqlite_store: Store) -> None:
+    failing, was_called = LeaseKeeper(sqlite_store, "server-1", ttl_s=0.2), threading.Event()
+    with failing as keeper:
+        tend = keeper.tend
+
+        def fail() -> None:
+            keeper.tend = tend  # type: ignore[method-assign]  # once
+            was_called.set()
+            raise RuntimeError("no connection within 30 s")
+
+        keeper.tend = fail  # type: ignore[method-assign]
+        assert was_called.wait(60)
+        time.sleep(0.5)  # more than a lease's time without a renewal, if nobody goes on
+        wait_for(lambda: keeper.lease(SCHEDULER) is not None)
 
 
 @pytest.mark.control
