@@ -75,7 +75,7 @@ def answer_error(asked: Asked, status: int, body: bytes) -> KubernetesError:
     """Return the error of an answer of 400 or more."""
     reason, message = _status(body)
     words = message or body[:300].decode("utf-8", "replace").strip() or f"HTTP {status}"
-    if status == 403 and reason in {"Forbidden", ""} and not _is_quota(words):
+    if status == 403 and reason in {"Forbidden", ""} and not _is_of_admission(words):
         return ForbiddenError(
             f"{asked.prefix}not allowed to {asked}: {words}. Ask for a role with verb "
             f"{asked.verb} on {asked.resource}",
@@ -119,6 +119,6 @@ def is_status(body: bytes) -> bool:
     return _status(body) != ("", "")
 
 
-def _is_quota(message: str) -> bool:
-    """Tell a quota's refusal, which is 403 too, from a missing permission."""
-    return "exceeded quota" in message
+def _is_of_admission(message: str) -> bool:
+    """Tell the refusal of a quota, or to resize a claim, which is 403 too, from a missing role."""
+    return "exceeded quota" in message or "must support resize" in message

@@ -24,6 +24,7 @@ Props = dict[str, Any]  # Any: property values as the engine hands them over
 
 KIND = "PersistentVolumeClaim"
 _GONE_WITHIN_S = 60.0
+_REFUSALS = (403, 422)
 
 
 class KeptClaimProvider(Provider):
@@ -48,10 +49,21 @@ class KeptClaimProvider(Provider):
         return ReadResult(id_ if found is not None else "", outs=dict(props))
 
     def update(self, _id: str, _olds: Props, _news: Props) -> UpdateResult:
-        """Ask for the new size; the API refuses where the class cannot grow, or to shrink."""
+        """Ask for the new size; the API refuses where the class cannot grow, or to shrink.
+
+        `runtime.control.volume_steps` reads the size that it stays at from these words.
+        """
+        from runtime.errors import StackError
+        from runtime.kubernetes_errors import KubernetesError
+
+        claim, size = _news["claim"], {"storage": _news["size"]}
         with open_api(_news) as api:
-            size = {"spec": {"resources": {"requests": {"storage": _news["size"]}}}}
-            api.patch(KIND, _news["claim"], size)
+            try:
+                api.patch(KIND, claim, {"spec": {"resources": {"requests": size}}})
+            except KubernetesError as error:
+                if error.status not in _REFUSALS:  # it is gone, or nobody knows
+                    raise
+                raise StackError(f"claim {claim} stays at {_olds['size']}: {error}") from None
         return UpdateResult(outs={**_news, "adopted": _olds.get("adopted")})
 
     def delete(self, _id: str, _props: Props) -> None:

@@ -1,8 +1,11 @@
-"""Prune: which run directories may be deleted, and their deletion; nothing else deletes any.
+"""Prune: which run directories may be deleted, and their deletion, one at a time.
 
 Only of a run that is over and torn down, whose captured record is complete, and with whose
 checkpoint no run waits to start. `chosen` is pure; `remove_run` takes the directory out of the way
 before it looks at the run a last time, so that a run that is resumed meanwhile gets it back.
+
+Nothing else deletes run directories but the deletion of a user's volume with all that is on it,
+which waits for captures too (`runtime.control.volume_stacks`).
 """
 
 import os

@@ -8,7 +8,7 @@ import contextlib
 import logging
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 import yaml
@@ -25,7 +25,7 @@ from runtime.control.places import Clusters
 from runtime.control.requests import CreateVolume
 from runtime.control.store import leases, run_lists, stack_files, volumes
 from runtime.control.store.store import Store
-from runtime.control.values import Lease, User, Volume, VolumeStatus
+from runtime.control.values import Lease, StoredRun, User, Volume, VolumeStatus
 from runtime.control.volume_steps import Forget, Perform, Settle, Wait, next_volume_step
 from runtime.errors import NotFoundError, Problem, RunStateError, SettingsError, StoreError
 from runtime.kubernetes_nodes import quantity
@@ -35,6 +35,7 @@ AGAIN_S = 30.0
 """How long an operation that failed is left alone before it is tried again."""
 
 _LEASE = "volumes"
+_NUM_TOLD = 3
 _MAX_SIZE = 2.0**63
 """Kubernetes counts bytes in 64 bits."""
 
@@ -90,18 +91,15 @@ class StackVolumes:
         return changed
 
     def delete(self, user: User, name: str, *, team_id: str | None) -> None:
-        """Delete one with all that is on it; RunStateError while a run uses it."""
+        """Delete one with all that is on it.
+
+        Raises RunStateError while a run uses it, or is over and not captured whole.
+        """
         with self.store.write() as tx:
             found = _owned(tx, user, name, team_id)
             volumes.find_volume(tx, found.volume_id, locks=True)  # as a dispatch onto it does
-            stack = volume_stack(found)
-            users = [
-                run.run_id for run in run_lists.live_runs(tx) if run.settings.get("volume") == stack
-            ]
-            if users:
-                raise RunStateError(
-                    f"volume {name} is used by {', '.join(users[:3])}: end it first"
-                )
+            _refuse_in_use(name, _runs_on(volume_stack(found), run_lists.live_runs(tx)))
+            _refuse_loss(name, _runs_on(volume_stack(found), run_lists.uncaptured_runs(tx)))
             volumes.change_volume(tx, found.volume_id, status=VolumeStatus.TERMINATING, reason="")
 
     def _cluster(self, asked: str | None) -> str:
@@ -125,6 +123,8 @@ class VolumeLoop:
     holder: str
     _lease: Lease | None = None
     _due: dict[str, float] = field(default_factory=dict)
+    _settled_by: dict[str, str] = field(default_factory=dict)
+    """The operation after which a volume was settled last: a later wish is not judged by it."""
 
     def run(self, is_over: threading.Event) -> None:
         """Go on until the end; what fails is tried again."""
@@ -148,15 +148,22 @@ class VolumeLoop:
 
     def _step(self, volume: Volume, stored_size: str | None) -> None:
         stack = volume_stack(volume)
-        step = next_volume_step(volume, self.operator.state(stack), stored_size)
+        report = self.operator.state(stack)
+        if report is not None and report.operation_id == self._settled_by.get(volume.volume_id):
+            report = None
+        step = next_volume_step(volume, report, stored_size)
         match step:
             case Wait():
                 return
             case Settle():
-                self._write(volume, status=step.status, reason=step.reason)
+                size = {"size": step.size} if step.size is not None else {}
+                self._write(volume, status=step.status, reason=step.reason, **size)
+                if report is not None:
+                    self._settled_by[volume.volume_id] = report.operation_id
             case Forget():
                 with self.store.write() as tx:
                     volumes.remove_volume(tx, volume.volume_id)
+                self._settled_by.pop(volume.volume_id, None)
             case Perform():
                 self._perform(volume, step)
 
@@ -220,6 +227,35 @@ def _stored_size(connection: Connection, stack: str) -> str | None:
     if text is None:
         return None
     return str(yaml.safe_load(text)["config"].get(f"{naming.PROJECT}:size", ""))
+
+
+def _runs_on(stack: str, runs: Iterable[StoredRun]) -> list[StoredRun]:
+    return [run for run in runs if run.settings.get("volume") == stack]
+
+
+def _refuse_in_use(name: str, runs: list[StoredRun]) -> None:
+    going = [run for run in runs if not run.is_over]
+    if going:
+        raise RunStateError(f"volume {name} is used by {_ids(going)}: end it first")
+    if runs:
+        what = "is over, and not yet captured and torn down"
+        raise RunStateError(f"volume {name} is used by {_ids(runs)}, which {what}: wait for that")
+
+
+def _refuse_loss(name: str, runs: list[StoredRun]) -> None:
+    """Refuse while the volume alone has the files of runs; one that its user deletes counts not."""
+    if runs:
+        raise RunStateError(
+            f"volume {name} has the only files of {_ids(runs)}, whose capture is not complete: "
+            "copy what you want to keep, give each of them up with `train delete RUN`, and delete "
+            "the volume then"
+        )
+
+
+def _ids(runs: list[StoredRun]) -> str:
+    """Return the ids of runs; of many, the first and how many more."""
+    more = f" and {len(runs) - _NUM_TOLD} more" if len(runs) > _NUM_TOLD else ""
+    return ", ".join(run.run_id for run in runs[:_NUM_TOLD]) + more
 
 
 def _owned(connection: Connection, user: User, name: str, team_id: str | None) -> Volume:

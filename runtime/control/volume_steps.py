@@ -3,11 +3,15 @@
 Called by `runtime.control.volume_stacks`, once a second for each volume that is not settled.
 """
 
+import re
 from dataclasses import dataclass
 
 from runtime.control.failures import PROVISION_TIMEOUT
 from runtime.control.operations import OperationKind, OperationReport, OperationState
 from runtime.control.values import Volume, VolumeStatus
+
+_KEPT_SIZE = re.compile(r"claim \S+ stays at (\S+): ")
+"""As `infra.k8s.claim` says that a claim which is there was not made larger."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -21,10 +25,11 @@ class Perform:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Settle:
-    """Write where the volume is."""
+    """Write where the volume is; `size` is what it really has, where that is not as wanted."""
 
     status: VolumeStatus
     reason: str = ""
+    size: str | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -58,6 +63,9 @@ def next_volume_step(
         return Settle(status=VolumeStatus.RUNNING)
     if failed is None or failed.kind not in {OperationKind.MAKE, OperationKind.UP}:
         return Perform(kind=kind)
+    kept = _KEPT_SIZE.search(failed.message)
+    if kept is not None:
+        return Settle(status=VolumeStatus.RUNNING, reason=failed.message, size=kept[1])
     # a volume holds no room meanwhile, so one that takes long to be made is waited for
     if not failed.is_retryable and failed.code != PROVISION_TIMEOUT:
         return Settle(status=VolumeStatus.FAILED, reason=failed.message)

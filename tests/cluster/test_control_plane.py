@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from runtime.states import RunState
+from tests.cluster.canaries import in_object, value_is_nowhere
 from tests.cluster.labs import STACK
 from tests.cluster.planes import (
     END_S,
@@ -25,7 +26,6 @@ from tests.cluster.registries import serve_silent_registry
 from tests.cluster.run_files import endless_demo, small_demo
 from tests.cluster.runs import GPU, START_S, claim_folder
 from tests.runtime.control.operating.served import dispatch, read_run, state_of
-from tests.secret_search import files_with_value, has_value
 from tests.testbed.cluster import Testbed
 from tests.testbed.volumes import SHARED
 from tests.waiting import killed_after, wait_for
@@ -34,10 +34,9 @@ pytestmark = pytest.mark.cluster
 
 KEY, CANARY = "CANARY_TOKEN", "canary-5be0c2f7-value"
 VOLUME = "kept"
+VOLUME_S = 180.0
 NUM_STEPS = 8
 NUM_LOOKS = 25
-FILLED = ("configmaps", "jobs", "pods", "services", "events")
-"""What a value must not be in; it is in one Secret while the run lives."""
 
 
 @pytest.fixture(scope="module")
@@ -77,8 +76,8 @@ def test_a_stopped_run_has_no_pods_and_its_secret_is_nowhere(plane: Plane) -> No
     live, live_env = plane.live_logs(run_id)
     assert state_of(plane.prime, run_id) == "RUNNING"
     secrets = lab.testbed.get("secrets", "--namespace", lab.namespace)["items"]
-    holding = [one["metadata"]["name"] for one in secrets if has_canary(one)]
-    the_value_is_nowhere(plane)
+    holding = [one["metadata"]["name"] for one in secrets if in_object(one, CANARY)]
+    value_is_nowhere(plane, CANARY)
     stopped = plane.prime("train", "stop", run_id, "--force")
     plane.until(run_id, RunState.STOPPED, timeout_s=END_S)
     pods_at_stop = lab.pods(run_id)
@@ -90,7 +89,7 @@ def test_a_stopped_run_has_no_pods_and_its_secret_is_nowhere(plane: Plane) -> No
     assert plane.logs(run_id)[: len(live)] == live
     assert plane.logs(run_id, "--env", ENV)[: len(live_env)] == live_env
     nothing_is_left(plane, run_id, RunState.STOPPED)
-    the_value_is_nowhere(plane)
+    value_is_nowhere(plane, CANARY)
 
 
 def test_a_run_is_stopped_while_its_image_is_pulled(plane: Plane) -> None:
@@ -130,49 +129,62 @@ def stays_unstopped(plane: Plane, run_id: str) -> None:
         assert read_run(plane.prime, run_id)["status"] == "PULLING_IMAGE"
 
 
-@pytest.mark.long
-def test_a_volume_keeps_the_checkpoints_of_a_run_that_is_torn_down(plane: Plane) -> None:
+def test_a_volume_outlives_its_run_grows_as_its_class_allows_and_is_deleted(plane: Plane) -> None:
     lab = plane.lab
     lab.testbed.add_volume(SHARED)
     made = plane.prime("volumes", "create", VOLUME, "--size", "1Gi", "--cluster", STACK)
     assert made.code == 0, made.out + made.err
-    wait_for(lambda: volume_of(plane)["status"] == "RUNNING", timeout_s=120)
+    wait_for(lambda: volume_of(plane)["status"] == "RUNNING", timeout_s=VOLUME_S)
     claim = volume_of(plane)["pvcName"]
     toml = write_toml(plane, "kept.toml", small_demo(max_steps=4, interval=2))
     run_id = dispatch(plane.prime, toml, "--gpu-type", GPU, "--volume", VOLUME)
+    busy = plane.prime("volumes", "delete", VOLUME, "-y")
+    the_volume_cannot_grow(plane)
     plane.until(run_id, RunState.COMPLETED, timeout_s=END_S)
     plane.until_torn_down(run_id)
 
     folder = claim_folder(lab.testbed, lab.namespace, claim) / "runs" / run_id
     pruned = lab.site.paddock("runs", "prune", "--older-than", "0h", "-o", "json")
-    assert "Orchestrator finished" in plane.logs(run_id)[-1]
     assert {one.name for one in (folder / "checkpoints").iterdir()} >= {"step_2", "step_4"}
     assert run_id not in pruned.out
+    assert f"is used by {run_id}" in busy.out
+    nothing_is_left(plane, run_id, RunState.COMPLETED)
+    assert claim in claims(plane)
+
+    assert plane.prime("volumes", "delete", VOLUME, "-y").code == 0
+    wait_for(lambda: volume_of(plane) == {}, timeout_s=VOLUME_S)
+    assert claim not in claims(plane)
+    assert claim not in lab.site.pulumi("stack", "ls").out
+    the_run_reads_as_before(plane, run_id)
+
+
+def the_volume_cannot_grow(plane: Plane) -> None:
+    """See that a class which grows no claims is named, and that its volume stays as it was."""
+    assert plane.prime("volumes", "expand", VOLUME, "--size", "2Gi").code == 0
+    assert volume_of(plane)["status"] in {"PENDING", "RUNNING"}
+    wait_for(lambda: volume_of(plane)["reason"], timeout_s=VOLUME_S)
+    volume = volume_of(plane)
+    assert (volume["status"], volume["size"]) == ("RUNNING", "1Gi")
+    assert f"claim {volume['pvcName']} stays at 1Gi" in volume["reason"]
+    assert volume["reason"].endswith("the storageclass that provisions the pvc must support resize")
+
+
+def the_run_reads_as_before(plane: Plane, run_id: str) -> None:
+    """Read a run whose volume is gone from what was captured of it."""
+    assert "Orchestrator finished" in plane.logs(run_id)[-1]
     kept = json.loads(plane.prime("train", "checkpoints", run_id, "-o", "json").out)
     assert [one["step"] for one in kept["checkpoints"]] == [2, 4]
     rows = json.loads(plane.prime("train", "metrics", run_id).out)["metrics"]
     assert {row["step"] for row in rows if "reward/mean" in row} == {1, 2, 3, 4}
-    nothing_is_left(plane, run_id, RunState.COMPLETED)
-    assert volume_of(plane)["status"] == "RUNNING"
+
+
+def claims(plane: Plane) -> list[str]:
+    """Return the names of the namespace's claims."""
+    found = plane.lab.testbed.get("pvc", "--namespace", plane.lab.namespace)["items"]
+    return [one["metadata"]["name"] for one in found]
 
 
 def volume_of(plane: Plane) -> dict[str, Any]:
-    """Return the volume as the user sees it."""
-    (found,) = json.loads(plane.prime("volumes", "list", "-o", "json").out)
-    return found
-
-
-def the_value_is_nowhere(plane: Plane) -> None:
-    """Look for the secret in database, state, captures, run directories, objects and logs."""
-    lab = plane.lab
-    assert files_with_value(lab.site.folder, CANARY) == []
-    assert files_with_value(lab.volume, CANARY) == []
-    assert not has_value("".join(plane.served.lines).encode(), CANARY)
-    for kind in FILLED:
-        found = lab.testbed.get(kind, "--namespace", lab.namespace)
-        assert not has_canary(found), kind
-
-
-def has_canary(document: object) -> bool:
-    """Tell whether an object has the value."""
-    return has_value(json.dumps(document).encode(), CANARY)
+    """Return the volume as the user sees it, nothing where there is none."""
+    found = json.loads(plane.paddock("volumes", "list", "-o", "json").out)
+    return next((one for one in found if one["name"] == VOLUME), {})

@@ -1,28 +1,54 @@
-"""A canary value goes into a run in all three ways; it is in its components and nowhere else."""
+"""Canary values go into a run in all three ways; they are in its components and nowhere else.
 
-import base64
+One is as large as a value may be, and all together are as large as they may be.
+"""
+
 import hashlib
+import secrets
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
+from runtime import limits
 from runtime.local_state import LocalRun
 from runtime.observe.local import observe
 from runtime.states import RunState
 from tests.engine.sites import COMPONENTS, Site
+from tests.secret_search import files_with_value, has_value
 from tests.waiting import wait_for
 
 pytestmark = pytest.mark.engine
 
 RUN = "secretive"
-VALUES = {
+NUM_SOUGHT = 20
+"""So many of a value's first characters are looked for: a part of it is a leak too."""
+
+
+def large_value(mark: str, num_bytes: int) -> str:
+    """Return a value that packs badly."""
+    return f"{mark}-{secrets.token_hex(num_bytes)}"[:num_bytes]
+
+
+def filling(total: int) -> dict[str, str]:
+    """Return values of so many bytes together, each as large as it may be; the last is the rest."""
+    largest = limits.MAX_SECRET_VALUE_BYTES
+    sizes = [min(largest, total - start) for start in range(0, total, largest)]
+    marks = [f"canary-fill-5c20f6-{number}" for number in range(len(sizes))]
+    pairs = zip(marks, sizes, strict=True)
+    return {f"CANARY_FILL_{mark[-1]}": large_value(mark, size) for mark, size in pairs}
+
+
+FLAGS = {
     "CANARY_FLAG": "canary-flag-8c55f1e0\n",
     "CANARY_DIGITS": "009081726354",
-    "CANARY_FILE": "canary-file-1d0ab327",
-    "CANARY_PATH": "canary-path-77f0e2c9\nwith a second line ",
+    "CANARY_LARGE": large_value("canary-large-ab3d9e71", limits.MAX_SECRET_VALUE_BYTES),
 }
+FILE, PATH = "canary-file-1d0ab327", "canary-path-77f0e2c9\nwith a second line "
+NUM_LEFT = limits.MAX_SECRETS_TOTAL_BYTES - len("".join([*FLAGS.values(), FILE, PATH]))
+IN_FILE = {"CANARY_FILE": FILE, **filling(NUM_LEFT)}
+VALUES = {**FLAGS, **IN_FILE, "CANARY_PATH": PATH}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -40,19 +66,18 @@ def live(shared_site: Site, tmp_path_factory: pytest.TempPathFactory) -> Iterato
     site = shared_site
     env_file = tmp_path_factory.mktemp("secrets") / "env"
     env_file.touch(0o600)
-    env_file.write_text(f"CANARY_FILE={VALUES['CANARY_FILE']}\n")
+    env_file.write_text("".join(f"{name}={value}\n" for name, value in IN_FILE.items()))
     toml = site.write_toml(RUN, "long")
     printed = []
 
     def run(*command: str, stdin: str | None = None, **extra: str) -> None:
         printed.append(site.run(*command, stdin=stdin, expect=0, **extra).text)
 
-    given = {name: VALUES[name] for name in ("CANARY_FLAG", "CANARY_DIGITS")}
-    flags = [word for name in given for word in ("-e", name)]
-    run("paddock", "stack", "new", RUN, toml.name, *flags, **given)
+    flags = [word for name in FLAGS for word in ("-e", name)]
+    run("paddock", "stack", "new", RUN, toml.name, *flags, **FLAGS)
     run("pulumi", "config", "set", "paddock:envFile", str(env_file), "-s", RUN)
     secret = ("config", "set", "--secret", "--path", "paddock:env.CANARY_PATH", "-s", RUN)
-    run("pulumi", *secret, stdin=VALUES["CANARY_PATH"])
+    run("pulumi", *secret, stdin=PATH)
     run("pulumi", "preview", "--diff", "-s", RUN)
     run("pulumi", "up", "--yes", "--diff", "-s", RUN)
     run("pulumi", "stack", "export", "-s", RUN)
@@ -65,38 +90,21 @@ def live(shared_site: Site, tmp_path_factory: pytest.TempPathFactory) -> Iterato
     site.assert_nothing_left()
 
 
-def spellings() -> list[bytes]:
-    """Return what to look for: each value plain and in the three alignments of base64."""
-    found = []
-    for value in VALUES.values():
-        text = value.partition("\n")[0].encode()
-        found.append(text)
-        for offset in range(3):
-            start = -(-offset * 8 // 6) if offset else 0
-            encoded = base64.b64encode(b"\0" * offset + text)
-            found.append(encoded[start + 1 : -4])
-    return found
+def sought() -> list[str]:
+    """Return what to look for: the beginning of each value."""
+    return [value.partition("\n")[0][:NUM_SOUGHT] for value in VALUES.values()]
 
 
 def holds(data: bytes) -> bool:
-    return any(spelling in data for spelling in spellings())
+    return any(has_value(data, one) for one in sought())
 
 
-def files_with_a_value(folder: Path) -> list[Path]:
-    files = [path for path in folder.rglob("*") if path.is_file() and not path.is_symlink()]
-    assert files, f"nothing in {folder}"
-    return [path for path in files if holds(path.read_bytes())]
+def test_the_values_are_as_large_as_they_may_be() -> None:
+    sizes = [len(value.encode()) for value in VALUES.values()]
 
-
-def test_the_values_are_what_is_looked_for() -> None:
-    both = "".join(VALUES.values()).encode()
-
-    assert holds(both)
-    assert all(
-        holds(base64.b64encode(b"x" * n + value.encode()))
-        for n in range(3)
-        for value in VALUES.values()
-    )
+    assert max(sizes) == limits.MAX_SECRET_VALUE_BYTES
+    assert sum(sizes) == limits.MAX_SECRETS_TOTAL_BYTES
+    assert all(holds(value.encode()) for value in VALUES.values())
     assert not holds(b"nothing of the kind")
 
 
@@ -117,7 +125,8 @@ def test_no_command_prints_a_value(live: Secretive) -> None:
 
 @pytest.mark.parametrize("folder", ["home", "project", "pulumi-home"])
 def test_no_file_holds_a_value(live: Secretive, folder: str) -> None:
-    assert files_with_a_value(live.site.folder / folder) == []
+    for one in sought():
+        assert files_with_value(live.site.folder / folder, one) == []
 
 
 def test_no_argv_holds_a_value(live: Secretive) -> None:

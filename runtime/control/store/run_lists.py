@@ -12,7 +12,7 @@ from runtime.control.store.runs import get_run, read_runs
 from runtime.control.store.tables import runs
 from runtime.control.store.users import is_member, list_teams
 from runtime.control.values import StoredRun, User
-from runtime.states import TERMINAL_STATES, RunState
+from runtime.states import TERMINAL_STATES, Capture, RunState
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -65,6 +65,13 @@ def live_runs(connection: Connection) -> list[StoredRun]:
     to be deleted. So the reconciler says teardown DONE of a run that never had a place, too.
     """
     return read_runs(connection, runs.c.is_live, runs.c.created_at, runs.c.run_id)
+
+
+def uncaptured_runs(connection: Connection) -> list[StoredRun]:
+    """Return the runs that are over and not captured whole, without those that are deleted."""
+    is_ended = runs.c.state.in_(TERMINAL_STATES)
+    is_it = and_(runs.c.deleted_at.is_(None), is_ended, runs.c.capture != Capture.DONE)
+    return read_runs(connection, is_it, runs.c.created_at, runs.c.run_id)
 
 
 def ended_run_ids(connection: Connection) -> list[str]:

@@ -141,8 +141,12 @@ def test_a_claim_grows_and_its_refusal_is_the_apis_own(fake: FakeApi) -> None:
     provider.update("runs", made, claim(size="2Ti"))
     assert fake.objects[CLAIM_PATH]["spec"]["resources"]["requests"]["storage"] == "2Ti"
 
-    fake.fail("PATCH", "runs", 403, reason="Forbidden", message="only dynamically provisioned")
-    with pytest.raises(KubernetesError, match="only dynamically provisioned"):
+    words = "only dynamically provisioned pvc can be resized and the class must support resize"
+    fake.fail("PATCH", "runs", 403, reason="Forbidden", message=words)
+    with pytest.raises(StackError, match=r"claim runs stays at 1Ti: .* must support resize$"):
+        provider.update("runs", made, claim(size="3Ti"))
+    fake.fail("PATCH", "runs", 503, times=9, message="etcd is away")
+    with pytest.raises(KubernetesError, match="etcd is away"):
         provider.update("runs", made, claim(size="3Ti"))
 
 

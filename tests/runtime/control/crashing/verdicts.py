@@ -15,6 +15,7 @@ from runtime.states import Capture, RunState, Teardown
 from tests.runtime.control.crashing.plane import Plane
 from tests.runtime.control.crashing.rounds import OF_THE_RUN, Intent, Round, Victim
 from tests.runtime.control.crashing.strikes import Strike
+from tests.secret_search import files_with_value
 
 CANARY = "canary-5e1f80"
 """The secret of every second run."""
@@ -70,7 +71,7 @@ def problems_of_all(plane: Plane, store: Store, *, num_rounds: int) -> list[str]
     found += [f"left: {path}" for path in projects.glob("*") if path.name not in _OF_SERVER]
     listed = site.pulumi("stack", "ls").out
     found += [f"stack: {line}" for line in listed.splitlines()[1:] if site.cluster not in line]
-    found += [f"a secret in {path}" for path in _files_with(CANARY.encode(), site.folder)]
+    found += [f"a secret in {path}" for path in files_with_value(site.folder, CANARY)]
     return found
 
 
@@ -164,8 +165,3 @@ def _num_printed(path: Path) -> int:
 
 def _run_path(plane: Plane, played: Played) -> Path:
     return plane.site.local_run(played.run.run_id).directory.path
-
-
-def _files_with(wanted: bytes, folder: Path) -> list[Path]:
-    found = [path for path in folder.rglob("*") if path.is_file() and not path.is_symlink()]
-    return [path for path in found if wanted in path.read_bytes()]

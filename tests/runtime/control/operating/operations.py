@@ -103,9 +103,3 @@ def scripted_environment(folder: Path, script: str, **extra: str) -> dict[str, s
         "NOTES": str(folder),
         **extra,
     }
-
-
-def files_with(text: str, folder: Path) -> list[Path]:
-    """Return the files under a folder that hold a text."""
-    wanted = text.encode()
-    return [path for path in folder.rglob("*") if path.is_file() and wanted in path.read_bytes()]

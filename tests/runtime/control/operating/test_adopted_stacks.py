@@ -10,9 +10,9 @@ from runtime.control.store.store import open_store
 from runtime.control.values import StoredRun
 from runtime.observe.local import run_processes
 from tests.engine.sites import Site, make_site
-from tests.runtime.control.operating.operations import files_with
 from tests.runtime.control.operating.served import RUN_S, Served, read_run, serving
 from tests.runtime.control.prime.client import Prime, Said, prime_program
+from tests.secret_search import files_with_value
 from tests.waiting import wait_for
 
 pytestmark = pytest.mark.control
@@ -104,7 +104,7 @@ def test_a_run_by_hand_is_stopped_and_torn_down_and_its_stack_stays(
     assert site.export("run-hand") == []
     assert site.project.settings_file("run-hand").read_text() == before
     assert run_processes(site.local_run("run-hand")) == frozenset()
-    assert files_with(CANARY, site.folder) == []
+    assert files_with_value(site.folder, CANARY) == []
 
 
 def test_a_run_by_hand_is_restarted_with_its_secrets(site: Site, prime: Prime) -> None:
@@ -123,7 +123,7 @@ def test_a_run_by_hand_is_restarted_with_its_secrets(site: Site, prime: Prime) -
     assert stored(site, "run-again").attempt == 2
     [digest] = [line for line in first.splitlines() if "CANARY_KEY" in line]
     assert digest in second
-    assert files_with(CANARY, site.folder) == []
+    assert files_with_value(site.folder, CANARY) == []
 
 
 def test_a_stack_that_the_server_cannot_open_is_left_to_its_maker(site: Site, prime: Prime) -> None:

@@ -78,7 +78,9 @@ def test_the_message_has_nothing_that_is_no_error() -> None:
 SDK 2026/12/01 07:00:00 WARN Response has no supported checksum.
     error: Resource monitor has terminated, shutting down
   paddock:index:RunSpec (run-one):
-    error: run-one: its supervisor did not come up"""
+    error: run-one: its supervisor did not come up
+Outputs:
+    claim: "run-one\""""
 
     assert failure_of(StackError(text), UP).message == "run-one: its supervisor did not come up"
 

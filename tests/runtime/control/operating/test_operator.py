@@ -21,10 +21,10 @@ from runtime.states import RunState
 from tests.runtime.control.operating.operations import (
     Operating,
     ended,
-    files_with,
     folder_of,
     operation,
 )
+from tests.secret_search import files_with_value
 from tests.waiting import wait_for
 
 pytestmark = pytest.mark.engine
@@ -71,7 +71,7 @@ def test_a_stack_is_made_brought_up_destroyed_and_removed(operating: Operating) 
     assert stored_file(operating, "whole") is None
     assert not folder_of("whole").path.exists()
     assert "whole" not in operating.site.pulumi("stack", "ls").out
-    assert files_with(CANARY, operating.site.folder) == []
+    assert files_with_value(operating.site.folder, CANARY) == []
     after = sorted(path.name for path in (Path(__file__).parents[4] / "stacks").iterdir())
     assert after == checkout_before
 
@@ -88,7 +88,7 @@ def test_a_make_that_fails_leaves_nothing(operating: Operating) -> None:
     assert not report.is_retryable
     assert not folder_of("unmade").path.exists()
     assert "unmade" not in operating.site.pulumi("stack", "ls").out
-    assert files_with(CANARY, operating.site.folder) == []
+    assert files_with_value(operating.site.folder, CANARY) == []
 
 
 def test_an_up_without_room_says_so_by_its_code(operating: Operating) -> None:

@@ -11,8 +11,10 @@ import pytest
 
 from runtime import models
 from runtime.claims import read_claims
+from runtime.control.store import runs
+from runtime.control.store.store import open_store
+from runtime.states import Capture
 from tests.engine.sites import ROOT, Site, make_site
-from tests.runtime.control.operating.operations import files_with
 from tests.runtime.control.operating.served import (
     RUN_S,
     START_S,
@@ -24,6 +26,7 @@ from tests.runtime.control.operating.served import (
 )
 from tests.runtime.control.prime.client import Prime, prime_program
 from tests.runtime.control.reading.run_files import write_checkpoint
+from tests.secret_search import files_with_value
 from tests.waiting import killed_after, wait_for
 
 pytestmark = pytest.mark.control
@@ -84,7 +87,7 @@ def test_the_seeds_example_runs_to_its_end_and_is_torn_down(site: Site, program:
         assert json.loads(served.get("/readyz"))["status"] == "ready"
 
     site.assert_nothing_left()
-    assert files_with(CANARY, site.folder) == []
+    assert files_with_value(site.folder, CANARY) == []
     assert CANARY not in "".join(served.lines)
 
 
@@ -199,8 +202,7 @@ def test_the_volume_that_a_dispatch_names_is_made_used_expanded_and_deleted(
         made = ended(prime.start("train", str(toml), "-y", "--volume", "shelf"))
         busy = prime("volumes", "delete", "shelf", "-y")
         words = ("train", str(toml), "--volume", "rack", "--volume-size", "1Ti", "-o", "json")
-        key = {"PADDOCK_SERVER": served.url, "PADDOCK_API_KEY": prime.token}
-        own = site.paddock(*words, expect=0, **key)
+        own = site.paddock(*words, expect=0, **as_user(prime))
         run_ids = {
             "shelf": made.partition("hosted run ")[2].split()[0],
             "rack": json.loads(own.out)["run"]["runId"],
@@ -215,6 +217,8 @@ def test_the_volume_that_a_dispatch_names_is_made_used_expanded_and_deleted(
             assert [folder for folder in folders if (folder / record).exists()]
             wait_for(lambda one=run_id: one not in site.pulumi("stack", "ls").out, timeout_s=RUN_S)
             deleting = ("volumes", "delete", name, "-y")
+            if name == "rack":
+                holds_its_volume(site, prime, run_id, deleting)
             wait_for(lambda words=deleting: prime(*words).code == 0, timeout_s=RUN_S)
         for name in run_ids:
             wait_for(lambda name=name: status(name) == "gone", timeout_s=RUN_S)
@@ -227,6 +231,31 @@ def test_the_volume_that_a_dispatch_names_is_made_used_expanded_and_deleted(
     assert len(folders) == 2
     assert not any(folder.exists() for folder in folders)
     site.assert_nothing_left()
+
+
+def holds_its_volume(site: Site, prime: Prime, run_id: str, deleting: tuple[str, ...]) -> None:
+    """See that a run which was captured in part holds its volume, until it is deleted."""
+    wait_for(lambda: read_run(prime, run_id)["teardown"] == "done", timeout_s=RUN_S)
+    store = open_store(f"sqlite:///{site.home / 'control.db'}")
+    with store.write() as tx:
+        run = runs.get_run(tx, run_id)
+        assert run is not None
+        assert runs.compare_and_set(tx, run_id, run.version, capture=Capture.INCOMPLETE)
+    store.close()
+
+    said = prime(*deleting)
+    own = site.paddock(*deleting, expect=None, **as_user(prime))
+
+    words = f"has the only files of {run_id}, whose capture is not complete"
+    assert (said.code, own.code) == (1, 7)
+    assert (words in said.out, words in own.err) == (True, True), said.out + own.err
+    assert "with `train delete RUN`" in own.err
+    succeeded(prime, "delete", run_id, "--force")
+
+
+def as_user(prime: Prime) -> dict[str, str]:
+    """Return the variables by which `paddock` speaks as the user of the other client."""
+    return {"PADDOCK_SERVER": prime.url, "PADDOCK_API_KEY": prime.token}
 
 
 def ended(process: subprocess.Popen[str]) -> str:

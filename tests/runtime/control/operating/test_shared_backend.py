@@ -23,7 +23,6 @@ from runtime.control.store.store import Store, open_store
 from runtime.processes import ProcessId, session_processes
 from runtime.states import RunState, is_terminal
 from tests.engine.sites import PADDOCK, ROOT, Site, make_site
-from tests.runtime.control.operating.operations import files_with
 from tests.runtime.control.operating.served import (
     Served,
     dispatch,
@@ -33,6 +32,7 @@ from tests.runtime.control.operating.served import (
 from tests.runtime.control.postgres import made_database
 from tests.runtime.control.prime.client import Prime, prime_program
 from tests.runtime.control.reading.s3 import BUCKET, S3Server, serving_s3
+from tests.secret_search import files_with_value, has_value, tables_with_value
 from tests.waiting import wait_for
 
 pytestmark = pytest.mark.control
@@ -114,6 +114,7 @@ def test_a_run_of_one_server_is_promoted_ended_and_read_by_the_other(hosts: Host
             assert logs.code == 0, logs.out + logs.err
             assert hosts.s3.puts(f"/{BUCKET}/{run_id}/text/logs/attempt_1/")
         nobody_knows(hosts, served, other)
+        assert "public.runs" in tables_with_value(hosts.store.engine, live), "rows are read"
     hosts.first.assert_nothing_left()
     hosts.second.assert_nothing_left()
 
@@ -210,15 +211,15 @@ def is_torn_down(prime: Prime, run_id: str) -> bool:
 
 
 def nobody_knows(hosts: Hosts, *servers: Served) -> None:
-    """Look for the values in both buckets, both homes, and what the servers said."""
+    """Look for the values in database, buckets and homes, and in what the servers said."""
     said = "".join(line for served in servers for line in served.lines)
     for value in (CANARY, PASSPHRASE):
-        assert value not in said
-        assert files_with(value, hosts.first.folder.parent) == []
+        assert not has_value(said.encode(), value)
+        assert files_with_value(hosts.first.folder.parent, value) == []
+        assert tables_with_value(hosts.store.engine, value) == []
         for bucket in (STATES, BUCKET):
             store = BucketStore(f"s3://{bucket}")
             keys = store.keys("")
             assert keys
-            held = [key for key in keys if value.encode() in store.read(key, 0, 1 << 30)]
-            assert held == []
+            assert [key for key in keys if has_value(store.read(key, 0, 1 << 30), value)] == []
     assert json.loads(servers[-1].get("/readyz"))["status"] == "ready"

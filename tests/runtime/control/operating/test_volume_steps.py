@@ -1,5 +1,6 @@
 """What follows for a volume, by its row, the newest operation and the stored settings."""
 
+from dataclasses import replace
 from datetime import UTC, datetime
 
 import pytest
@@ -19,6 +20,7 @@ from runtime.control.volume_steps import (
 MAKE, UP = OperationKind.MAKE, OperationKind.UP
 DESTROY, REMOVE = OperationKind.DESTROY, OperationKind.REMOVE
 PENDING, TERMINATING = VolumeStatus.PENDING, VolumeStatus.TERMINATING
+STAYS = "claim volume-v stays at 1Ti: its class must support resize"
 
 
 def volume(status: VolumeStatus) -> Volume:
@@ -69,6 +71,12 @@ def report(
             report(UP, "failed"),
             "2Ti",
             Settle(status=VolumeStatus.FAILED, reason="why"),
+        ),
+        (
+            PENDING,
+            replace(report(UP, "failed"), message=STAYS),
+            "2Ti",
+            Settle(status=VolumeStatus.RUNNING, reason=STAYS, size="1Ti"),
         ),
         (
             PENDING,

@@ -12,8 +12,8 @@ import pytest
 
 from runtime import models
 from tests.engine.sites import ROOT, Site, make_site
-from tests.runtime.control.operating.operations import files_with
 from tests.runtime.control.operating.served import RUN_S, serving
+from tests.secret_search import files_with_value
 from tests.waiting import wait_for
 
 pytestmark = pytest.mark.control
@@ -110,8 +110,8 @@ def test_a_run_is_watched_stopped_and_billed(site: Site) -> None:
         assert "<script" not in page
         assert token not in page
     assert token not in "".join(served.lines)
-    assert files_with(CANARY, site.folder) == []
-    assert files_with(token, site.folder) == []
+    assert files_with_value(site.folder, CANARY) == []
+    assert files_with_value(site.folder, token) == []
     site.assert_nothing_left()
 
 
