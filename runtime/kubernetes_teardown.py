@@ -49,17 +49,21 @@ class Owned:
     """What is looked for: objects of a run, up to an attempt where there is one.
 
     `made` are the kinds that the run is known to have made: the caller must be let see them. A kind
-    that the API serves in no version is gone with its objects.
+    that the API serves in no version is gone with its objects. With a `control_plane` only what
+    carries its id is looked for.
     """
 
     run_id: str
     up_to_attempt: int | None = None
+    control_plane: str | None = None
     made: frozenset[str] = frozenset()
     slack_s: float = SLACK_S
 
     def find(self, api: KubernetesApi, kinds: Iterable[str]) -> list[Manifest]:
         """Return the objects of these kinds that are there, in the order of the kinds."""
         selector = {naming.LABEL_RUN: self.run_id, naming.LABEL_MANAGED_BY: naming.PROJECT}
+        if self.control_plane is not None:
+            selector[naming.LABEL_CONTROL_PLANE] = self.control_plane
         found = []
         for kind in kinds:
             try:

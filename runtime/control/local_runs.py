@@ -213,8 +213,8 @@ class LocalPlace:
         name = naming.ENV_RUN_MARK.encode()
         return len(marked_processes(lambda found: found.get(name, b"").startswith(prefix)))
 
-    def sweep(self) -> None:
-        """End and free whatever the run id still owns on this machine."""
+    def sweep(self, control_plane_id: str) -> None:
+        """End and free whatever the run id still owns on this machine, where nothing is signed."""
         run_end.release_run(self.local, is_destroy=True)
 
     def _seen_left(self) -> int:

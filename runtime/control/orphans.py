@@ -118,7 +118,7 @@ class OrphanSweep:
         if place is None:
             return "kept"
         try:
-            place.sweep()
+            place.sweep(self.store.control_plane_id)
             verdict, words = "removed", "removed what was left of the run after its teardown"
         except PaddockError as error:
             verdict, words = "stuck", f"left behind after the teardown: {error}"

@@ -82,8 +82,11 @@ class RunPlace(Protocol):
         """Return how many processes or pods of the run a read finds now."""
         ...
 
-    def sweep(self) -> None:
-        """Remove everything that the run owns; only for one that is over and torn down."""
+    def sweep(self, control_plane_id: str) -> None:
+        """Remove everything that the run owns; only for one that is over and torn down.
+
+        Of what can carry the id of a control plane only what carries this one.
+        """
         ...
 
 

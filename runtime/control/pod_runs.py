@@ -77,9 +77,9 @@ class PodPlace:
         owned = Owned(run_id=self.run.run_id, made=frozenset({"Pod"}))
         return len(owned.find(self.sight.api, ("Pod",)))
 
-    def sweep(self) -> None:
-        """Delete every object that carries the run's label, but the record."""
-        owned = Owned(run_id=self.run.run_id)
+    def sweep(self, control_plane_id: str) -> None:
+        """Delete every object that carries the run's label and the control plane's id."""
+        owned = Owned(run_id=self.run.run_id, control_plane=control_plane_id)
         end_workloads(self.sight.api, owned)
         remove_rest(self.sight.api, owned)
 

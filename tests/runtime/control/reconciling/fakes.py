@@ -145,7 +145,7 @@ class FakePlace:
         found = self.cluster.runs.get(self.run.run_id)
         return found.num_left if found is not None else 0
 
-    def sweep(self) -> None:
+    def sweep(self, control_plane_id: str) -> None:
         """Note that the run was swept."""
         self.cluster.swept.append(self.run.run_id)
 

@@ -11,7 +11,7 @@ import pytest
 from runtime.cluster import ClusterProfile, GpuOffer, KubernetesConnection, KubernetesOffer
 from runtime.control.pod_runs import PodPlace
 from runtime.control.pod_sight import PodSight
-from runtime.control.values import StoredRun
+from runtime.control.values import StoredRun, Wish
 from runtime.kubernetes_api import KubernetesApi
 from runtime.kubernetes_record import ClusterRecord
 from runtime.observe.kubernetes.facts import RunFacts
@@ -22,6 +22,7 @@ from runtime.states import RunState
 from tests.runtime.control.store.rows import NEW_RUN
 from tests.runtime.kubernetes.fake_api import FakeApi, serve_fake_api
 from tests.runtime.observe_kubernetes import manifests
+from tests.runtime.observe_kubernetes.run_volume import RunVolume
 from tests.runtime.observe_kubernetes.test_headroom import node
 
 CORE, BATCH = "/api/v1/namespaces/lab", "/apis/batch/v1/namespaces/lab"
@@ -92,11 +93,11 @@ def cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[F
         yield fake, PodSight(profile, api, LookingWatch(api))  # type: ignore[arg-type]  # as much as is used
 
 
-def place(sight: PodSight, attempt: int = 1) -> PodPlace:
+def place(sight: PodSight, attempt: int = 1, *, wish: Wish = Wish.RUN) -> PodPlace:
     now = datetime.now(UTC)
     new = {one.name: getattr(NEW_RUN, one.name) for one in fields(NEW_RUN)}
     run = StoredRun(**new, created_at=now, updated_at=now)
-    run = replace(run, run_id="run-one", attempt=attempt, gpu_type="H200_141GB")
+    run = replace(run, run_id="run-one", attempt=attempt, gpu_type="H200_141GB", wish=wish)
     sight.refresh()
     return PodPlace(run=run, sight=sight)
 
@@ -152,6 +153,29 @@ def test_a_next_attempt_says_since_when_the_one_before_holds_nothing(
 
     assert place(sight, attempt=2).observe().began_at == begun.times[-1].time
     assert place(sight, attempt=1).observe().began_at is None
+
+
+def saved(sight: PodSight, halves: dict[int, str]) -> RunVolume:
+    """Show a run directory with these halves of checkpoints."""
+    paths = [f"step_{step}/{half}" for step, names in halves.items() for half in names.split()]
+    volume = sight.files = RunVolume()
+    volume.files = {f"run-one/checkpoints/{path}/file": b"" for path in paths}
+    return volume
+
+
+def test_a_pause_sees_the_newest_whole_checkpoint(cluster: tuple[FakeApi, PodSight]) -> None:
+    _, sight = cluster
+    both, one = "orchestrator trainer", place(sight, wish=Wish.PAUSE)
+    assert one.observe().has_checkpoint_step is None, "there is no file server"
+    halves = {8: both, 10: both, 12: "trainer"}
+    for more, step in (({}, 10), ({12: "orchestrator"}, 10), ({12: both}, 12)):
+        volume = saved(sight, halves | more)
+        assert one.observe().has_checkpoint_step == step
+    num_reads = volume.num_reads
+    assert place(sight).observe().has_checkpoint_step is None, "nobody asks"
+    assert volume.num_reads == num_reads
+    saved(sight, {12: "trainer"})
+    assert one.observe().has_checkpoint_step is None
 
 
 def test_the_room_says_who_holds_what(cluster: tuple[FakeApi, PodSight]) -> None:
@@ -250,7 +274,24 @@ def test_a_run_that_nobody_signed_is_found_with_its_config(
 def test_a_sweep_takes_everything_but_the_record(cluster: tuple[FakeApi, PodSight]) -> None:
     _, sight = cluster
 
-    place(sight).sweep()
+    place(sight).sweep("plane-a")
 
     assert sight.leftovers() == []
     assert ClusterRecord(sight.api, "run-one").read() is not None
+
+
+def test_a_sweep_leaves_what_another_control_plane_or_nobody_signed(
+    cluster: tuple[FakeApi, PodSight],
+) -> None:
+    fake, sight = cluster
+    for name, signer in (("others", "plane-b"), ("nobodys", "")):
+        made = manifests.job("run-one")
+        made["metadata"]["labels"] |= OURS | {"paddock.dev/control-plane": signer}
+        if not signer:
+            del made["metadata"]["labels"]["paddock.dev/control-plane"]
+        fake.put(f"{BATCH}/jobs/{name}", made)
+
+    place(sight).sweep("plane-a")
+
+    left = {(one.name, one.control_plane_id) for one in sight.leftovers()}
+    assert left == {("others", "plane-b"), ("nobodys", "")}
