@@ -24,7 +24,7 @@ from runtime.control.operations import (
     not_performed,
 )
 from runtime.control.places import RunPlace
-from runtime.control.run_memory import CAPTURE, PAUSE, RunMemory, end_key, mark_after
+from runtime.control.run_memory import CAPTURE, PAUSE, RunMemory, end_key, mark_after, pause_message
 from runtime.control.situations import PauseMark, Situation
 from runtime.control.step_kinds import (
     Advance,
@@ -118,8 +118,11 @@ class Acts:
             events.add_event(tx, changed, "state", state=step.state, message=step.reason)
             if step.state is RunState.PAUSING:
                 newest = step.checkpoint_step
-                events.add_event(tx, changed, PAUSE, message="" if newest is None else str(newest))
-                subject.memory.pause = PauseMark(since=read_clock(tx), step=newest)
+                mark = PauseMark(
+                    since=read_clock(tx), step=newest, is_known=step.is_checkpoint_known
+                )
+                events.add_event(tx, changed, PAUSE, message=pause_message(mark))
+                subject.memory.pause = mark
             if step.state is RunState.PAUSED:
                 close_intervals(tx, changed)
         if step.state is RunState.RUNNING:

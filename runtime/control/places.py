@@ -60,6 +60,8 @@ class Seen:
     """Why it lost its place."""
     has_checkpoint_step: int | None = None
     """The newest whole checkpoint; looked for only while a pause is wished."""
+    are_checkpoints_known: bool = True
+    """False where nobody could say: the cluster's file server does not answer."""
     warnings: tuple[str, ...] = ()
 
 

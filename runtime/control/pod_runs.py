@@ -43,6 +43,7 @@ class PodPlace:
                 preemption=record.reason if is_next else "",
                 num_left=_num_live(view.facts.pods),
             )
+        step, is_known = self._checkpoint()
         return Seen(
             transition=Transition(state=record.state, reason=view.waits_for or record.reason),
             since=record.times[-1].time,
@@ -56,7 +57,8 @@ class PodPlace:
             is_torn_down=record.teardown is Teardown.DONE,
             uses=tuple(_uses(view.facts.pods, self.run.gpu_type or "")),
             num_left=_num_live(view.facts.pods),
-            has_checkpoint_step=self._checkpoint(),
+            has_checkpoint_step=step,
+            are_checkpoints_known=is_known,
             warnings=record.warnings,
         )
 
@@ -83,9 +85,10 @@ class PodPlace:
         end_workloads(self.sight.api, owned)
         remove_rest(self.sight.api, owned)
 
-    def _checkpoint(self) -> int | None:
+    def _checkpoint(self) -> tuple[int | None, bool]:
+        """Return the newest whole checkpoint, and whether that could be found out."""
         if self.run.wish is not Wish.PAUSE:
-            return None
+            return None, True
         files, run_id = self.sight.files, self.run.run_id
         with contextlib.suppress(FilesUnavailableError):
             for step in reversed(steps_of(files.names(run_id, "checkpoints"))):
@@ -93,8 +96,9 @@ class PodPlace:
                 if {"trainer", "orchestrator"} <= {
                     *files.names(run_id, f"checkpoints/step_{step}")
                 }:
-                    return step
-        return None
+                    return step, True
+            return None, True
+        return None, False
 
 
 def _num_live(pods: Iterable[PodFact]) -> int:

@@ -21,6 +21,7 @@ PAUSE = "pause"
 CAPTURE = "capture"
 """Kinds of events that tell when a pause or a capture began, and how the capture went on."""
 
+_UNKNOWN = "unknown"
 EndKey = tuple[object, ...]
 
 
@@ -50,10 +51,21 @@ class RunMemory:
             if event.attempt != run.attempt:
                 continue
             if event.kind == PAUSE:
-                step = int(event.message) if event.message.isdigit() else None
-                self.pause = PauseMark(since=event.time, step=step)
+                self.pause = _pause_of(event.message, event.time)
             elif event.kind == CAPTURE:
                 self.capture = mark_after(self.capture, event.message, event.time)
+
+
+def pause_message(mark: PauseMark) -> str:
+    """Return what the journal says of a pause's beginning: a step, nothing, or that it is open."""
+    if not mark.is_known:
+        return _UNKNOWN
+    return "" if mark.step is None else str(mark.step)
+
+
+def _pause_of(message: str, time: datetime) -> PauseMark:
+    step = int(message) if message.isdigit() else None
+    return PauseMark(since=time, step=step, is_known=message != _UNKNOWN)
 
 
 def mark_after(mark: CaptureMark | None, message: str, time: datetime) -> CaptureMark:

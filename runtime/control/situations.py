@@ -19,10 +19,11 @@ RETRY_S = (5.0, 300.0)
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class PauseMark:
-    """When a pause began, and the newest checkpoint by then."""
+    """When a pause began, and the newest checkpoint by then, where that could be found out."""
 
     since: datetime
     step: int | None = None
+    is_known: bool = True
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

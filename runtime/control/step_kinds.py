@@ -31,7 +31,8 @@ class Advance:
     time: datetime | None = None
     needs_none_left: bool = False
     checkpoint_step: int | None = None
-    """The newest checkpoint when a pause began."""
+    is_checkpoint_known: bool = True
+    """The newest checkpoint when a pause began, where it is known."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

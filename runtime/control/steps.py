@@ -8,6 +8,7 @@ what is decided. What did not come up is `runtime.control.start_steps`, what is 
 
 from runtime.control import last_steps
 from runtime.control.operations import OperationKind, OperationState
+from runtime.control.places import Seen
 from runtime.control.seen_steps import advanced, noted, observed, observed_end, silence
 from runtime.control.situations import MAKING, STARTING, PauseMark, Situation
 from runtime.control.start_steps import failed_make, failed_up, recovered, unmade
@@ -115,22 +116,32 @@ def _pause(at: Situation) -> Step:
     if end is not None and not is_own_end:
         return end
     if at.run.state is RunState.RUNNING:
-        step = seen.has_checkpoint_step
-        after = "" if step is None else f" after step {step}"
-        return Advance(
-            state=RunState.PAUSING, reason=f"waits for a checkpoint{after}", checkpoint_step=step
-        )
+        return _pausing(seen)
     if seen.num_left == 0 and (is_own_end or at.is_ended):
         return Advance(state=RunState.PAUSED, reason=PAUSED, needs_none_left=True)
     if is_own_end or at.is_ended or pause is None or _may_end(at, pause):
         return EndWorkloads(reason=PAUSED)
+    if not pause.is_known and seen.are_checkpoints_known:  # every old one would count as new
+        return _pausing(seen)
     return Nothing()
+
+
+def _pausing(seen: Seen) -> Advance:
+    step = seen.has_checkpoint_step
+    after = "" if step is None else f" after step {step}"
+    return Advance(
+        state=RunState.PAUSING,
+        reason=f"waits for a checkpoint{after}",
+        checkpoint_step=step,
+        is_checkpoint_known=seen.are_checkpoints_known,
+    )
 
 
 def _may_end(at: Situation, pause: PauseMark) -> bool:
     assert at.seen is not None
     newest = at.seen.has_checkpoint_step
     is_new = newest is not None and (pause.step is None or newest > pause.step)
+    is_new = is_new and pause.is_known
     return is_new or (at.now - pause.since).total_seconds() > PAUSE_LIMIT_S
 
 

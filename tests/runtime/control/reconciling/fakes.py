@@ -57,6 +57,7 @@ class FakeCluster:
         self.queues = queues
         self.is_reachable = True
         self.silent_since: datetime | None = None
+        self.has_files = True
         self.num_observed = 0
         self.starts: list[tuple[str, int]] = []
         self.ended: list[tuple[str, str]] = []
@@ -120,7 +121,8 @@ class FakePlace:
             silent_since=self.cluster.silent_since,
             uses=(use,),
             num_left=found.num_left,
-            has_checkpoint_step=found.checkpoint,
+            has_checkpoint_step=found.checkpoint if self.cluster.has_files else None,
+            are_checkpoints_known=self.cluster.has_files,
             is_torn_down=found.is_torn_down,
         )
 

@@ -166,7 +166,8 @@ def saved(sight: PodSight, halves: dict[int, str]) -> RunVolume:
 def test_a_pause_sees_the_newest_whole_checkpoint(cluster: tuple[FakeApi, PodSight]) -> None:
     _, sight = cluster
     both, one = "orchestrator trainer", place(sight, wish=Wish.PAUSE)
-    assert one.observe().has_checkpoint_step is None, "there is no file server"
+    unseen = one.observe()
+    assert (unseen.has_checkpoint_step, unseen.are_checkpoints_known) == (None, False)
     halves = {8: both, 10: both, 12: "trainer"}
     for more, step in (({}, 10), ({12: "orchestrator"}, 10), ({12: both}, 12)):
         volume = saved(sight, halves | more)
