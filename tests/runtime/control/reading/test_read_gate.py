@@ -66,8 +66,9 @@ class HangingSources(RunSources):
 
 
 @pytest.fixture
-def sources(tmp_path: Path) -> HangingSources:
-    """Return the sources of a run whose files are there."""
+def sources(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> HangingSources:
+    """Return the sources of a run whose files are there, for readers who do not wait."""
+    monkeypatch.setattr(read_gate, "WAIT_S", 0.0)
     write_run(tmp_path)
     return HangingSources(tmp_path)
 
@@ -97,6 +98,25 @@ def test_what_a_hanging_cluster_cannot_take_is_told_at_once(
         assert all(one.result(WAIT_S) for one in held)
 
     assert reads.progress(east).latest_step == 3
+
+
+def test_a_reader_waits_a_moment_for_those_before_and_only_a_few_do(
+    tmp_path: Path, sources: HangingSources, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(read_gate, "WAIT_S", WAIT_S)
+    monkeypatch.setattr(read_gate, "NUM_AT_ONCE", 1)
+    monkeypatch.setattr(read_gate, "NUM_WAITING", 1)
+    reads, east = reads_of(sources), on(tmp_path, "east")
+    with ThreadPoolExecutor(2) as pool:
+        first = pool.submit(reads.progress, east)
+        wait_for(lambda: sources.num_waiting == 1)
+        second = pool.submit(reads.progress, east)
+        wait_for(lambda: reads._gate._num_waiting == 1)
+
+        with pytest.raises(BusyError):
+            reads.progress(east)
+        sources.go.set()
+        assert [one.result(WAIT_S).latest_step for one in (first, second)] == [3, 3]
 
 
 def test_many_hanging_clusters_leave_threads_to_the_rest(
