@@ -165,10 +165,7 @@ def intervals(replicas: Replicas, run_id: str) -> list[UsageInterval]:
 
 
 def the_bill_is_right(replicas: Replicas, run_id: str, seen: Sightings) -> None:
-    """See that each pod with GPUs was billed from its real start to its real end, and once.
-
-    Pods that a stop ended are billed until the look that showed none of them, at the latest.
-    """
+    """See that each pod with GPUs was billed from its real start to its real end, and once."""
     found = {one.source: one for one in intervals(replicas, run_id)}
     real = gpu_times(seen.of(run_id, "Pod"))
     with replicas.store.read() as tx:
@@ -182,7 +179,6 @@ def the_bill_is_right(replicas: Replicas, run_id: str, seen: Sightings) -> None:
     hours = 0.0
     for uid, one in found.items():
         assert one.ended_at is not None
-        latest = run.ended_at if run.state is RunState.STOPPED else real[uid].ended
-        assert real[uid].ended <= one.ended_at <= latest, (one, real[uid])
+        assert one.ended_at == real[uid].ended, (one, real[uid])
         hours += one.num_gpus * (one.ended_at - one.started_at).total_seconds() / 3600
     assert abs(charged - hours * PRICE_USD * 1e6) <= 1

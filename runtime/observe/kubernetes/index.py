@@ -27,6 +27,9 @@ DELETED = "DELETED"
 _MAX_FOLDS = 10_000
 """Objects whose events are remembered, those that belong to nobody's run included."""
 
+KEEP_S = 60.0
+"""How long the pods of a run that is over are remembered: bills go by when they really ended."""
+
 
 @dataclass(slots=True)
 class _Run:
@@ -57,6 +60,7 @@ class RunIndex:
         self._workloads: dict[str, WorkloadFact] = {}
         self._workload_of: dict[str, str] = {}
         self._names: dict[str, set[str]] = {}
+        self._leaving: dict[str, float] = {}
 
     def take_list(self, kind: str, objects: Iterable[Manifest]) -> set[str]:
         """Take in all objects of a kind; return the runs that changed.
@@ -74,6 +78,7 @@ class RunIndex:
 
     def take(self, kind: str, change: str, manifest: Manifest) -> set[str]:
         """Take in one event of a watch; return the ids of the runs that changed."""
+        self._drop_what_left()
         name = _name(manifest)
         if kind == "Event":
             return self._take_event(manifest) if change != DELETED else set()
@@ -201,9 +206,13 @@ class RunIndex:
         return {run_id}
 
     def _drop_if_idle(self, run_id: str) -> None:
-        """Drop what is remembered of a run that is over, once nothing of it is left."""
+        """Drop what is remembered of a run that is over, some time after nothing of it is left."""
         run = self._runs[run_id]
         if not run.is_idle:
+            return
+        left = max((pod.gone_at or 0.0 for pod in run.pods.values()), default=0.0)
+        if self._clock() - left < KEEP_S:
+            self._leaving[run_id] = left + KEEP_S
             return
         for name in run.names:
             self._owners.pop(name, None)
@@ -211,6 +220,13 @@ class RunIndex:
         del self._runs[run_id]
         if run.record is not None:
             self._owned(run_id, record_name(run_id)).record = run.record
+
+    def _drop_what_left(self) -> None:
+        now = self._clock()
+        for run_id in [one for one, until in self._leaving.items() if until <= now]:
+            del self._leaving[run_id]
+            if run_id in self._runs:
+                self._drop_if_idle(run_id)
 
     def _pods(self, run: _Run, attempt: int) -> tuple[PodFact, ...]:
         """Return the newest pod of each place: one made again takes the place of one that went."""

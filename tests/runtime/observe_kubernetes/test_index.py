@@ -2,7 +2,7 @@
 
 import tracemalloc
 
-from runtime.observe.kubernetes.index import RunIndex
+from runtime.observe.kubernetes.index import KEEP_S, RunIndex
 from runtime.states import RunState
 from tests.runtime.observe_kubernetes.manifests import event, job, pod, record, workload
 
@@ -16,8 +16,8 @@ class Clock:
         return self.now
 
 
-def index(*runs: str) -> RunIndex:
-    made = RunIndex(Clock())
+def index(*runs: str, clock: Clock | None = None) -> RunIndex:
+    made = RunIndex(clock or Clock())
     made.take_list("ConfigMap", [record(run_id) for run_id in runs])
     made.take_list("Job", [job(run_id) for run_id in runs])
     made.take_list("Pod", [pod(run_id) for run_id in runs])
@@ -135,8 +135,25 @@ def test_a_damaged_record_harms_nobody():
     assert seen.record("run-one") is not None
 
 
+def test_the_end_of_pods_is_known_for_a_while_after_their_run_is_over():
+    clock = Clock()
+    seen = index("run-one", clock=clock)
+    seen.take("Pod", "DELETED", pod("run-one", phase="Failed"))
+    seen.take("Job", "DELETED", job("run-one"))
+    seen.take("ConfigMap", "MODIFIED", record("run-one", RunState.STOPPED))
+    (kept,) = seen.facts("run-one", 1).pods
+
+    clock.now += KEEP_S
+    seen.take("ConfigMap", "ADDED", record("run-two"))
+
+    assert (kept.gone_at, kept.phase) == (Clock.now, "Failed")
+    assert seen.facts("run-one", 1).pods == ()
+    assert seen.record("run-one") is not None
+
+
 def test_runs_that_come_and_go_leave_next_to_nothing():
-    seen = RunIndex(Clock())
+    clock = Clock()
+    seen = RunIndex(clock)
 
     def live(number: int) -> None:
         run_id = f"run-{number}"
@@ -150,6 +167,7 @@ def test_runs_that_come_and_go_leave_next_to_nothing():
         for place in range(8):
             seen.take("Pod", "DELETED", pod(run_id, f"{run_id}-{place}"))
         seen.take("Job", "DELETED", job(run_id))
+        clock.now += KEEP_S
 
     for number in range(20):
         live(number)
