@@ -56,7 +56,7 @@ class RunningPlace:
         """Return one."""
         return 1
 
-    def sweep(self) -> None:
+    def sweep(self, control_plane_id: str) -> None:
         """Do nothing."""
 
 
