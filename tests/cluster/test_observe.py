@@ -118,9 +118,10 @@ def test_a_run_without_a_place_says_the_scheduler_s_words(observed: Observed):
 
     record = run.wait(RunState.PENDING)
 
-    wait_for(lambda: "nvidia.com/gpu" in run.record().reason)
     assert record.state is RunState.PENDING
-    assert run.record().reason.startswith("1 of 2 pods wait for a node; trainer-0: 0/")
+    words = "1 of 2 pods wait for a node; trainer-0: 0/"  # two do until the other one has its node
+    wait_for(lambda: run.record().reason.startswith(words))
+    assert "nvidia.com/gpu" in run.record().reason
 
 
 def test_a_deleted_pod_is_named(observed: Observed):
