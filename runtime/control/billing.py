@@ -127,8 +127,7 @@ def settle(connection: Connection, run: StoredRun) -> None:
         return
     intervals = usage.list_intervals(connection, run.run_id)
     if intervals:
-        now = read_clock(connection)
-        wallets.charge_run(connection, run, usage.cost_microusd(intervals, now))
+        wallets.charge_run(connection, run, usage.cost_microusd(intervals, read_clock(connection)))
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

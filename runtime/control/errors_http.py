@@ -11,11 +11,11 @@ from collections.abc import Mapping, Sequence
 
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
-from sqlalchemy.exc import OperationalError, SQLAlchemyError
-from sqlalchemy.exc import TimeoutError as PoolTimeoutError
+from sqlalchemy.exc import SQLAlchemyError
 from starlette.exceptions import HTTPException
 from starlette.responses import JSONResponse, Response
 
+from runtime.control.store.store import DATABASE_AWAY
 from runtime.control.wire.texts import sound, without_markup
 from runtime.errors import (
     ConfigError,
@@ -41,9 +41,6 @@ _UNAVAILABLE = 503
 
 MAX_LISTED = 50
 """So many problems are told one by one: nobody reads more, and a client could ask for megabytes."""
-
-DATABASE_AWAY: tuple[type[SQLAlchemyError], ...] = (OperationalError, PoolTimeoutError)
-"""What SQLAlchemy raises where the database does not answer, or no connection comes free."""
 
 
 class UnauthorizedError(PaddockError):

@@ -8,19 +8,19 @@ import threading
 import time
 from collections.abc import Callable
 
-from sqlalchemy.exc import DBAPIError, InterfaceError, OperationalError
+from sqlalchemy.exc import DBAPIError, InterfaceError
 from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 
 from runtime.control.projects import RunFolder
 from runtime.control.store import stack_files
-from runtime.control.store.store import Store
+from runtime.control.store.store import DATABASE_AWAY, Store
 from runtime.errors import PaddockError
 
 PATIENCE_S = 60.0
 """How long an operation waits for its database: longer than a failover of Postgres takes."""
 
 _RETRY_S = 1.0
-_AWAY = (OperationalError, InterfaceError, PoolTimeoutError)
+_AWAY = (*DATABASE_AWAY, InterfaceError)
 _LOG = logging.getLogger(__name__)
 
 

@@ -15,8 +15,9 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from runtime.control.dashboard.session import HOME, SIGN_IN, SignInNeededError, Viewer, safe_path
 from runtime.control.dashboard.wording import clock, span
-from runtime.control.errors_http import DATABASE_AWAY, detail_of, status_of, store_error
+from runtime.control.errors_http import detail_of, status_of, store_error
 from runtime.control.money import usd
+from runtime.control.store.store import DATABASE_AWAY
 from runtime.errors import PaddockError
 
 TEMPLATES = Path(__file__).with_name("templates")

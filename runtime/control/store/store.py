@@ -23,7 +23,8 @@ from sqlalchemy import (
     make_url,
     select,
 )
-from sqlalchemy.exc import ArgumentError, DatabaseError, OperationalError
+from sqlalchemy.exc import ArgumentError, DatabaseError, OperationalError, SQLAlchemyError
+from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 
 from runtime import homes
 from runtime.control.store import schema
@@ -65,6 +66,9 @@ POOL_SIZE = 40
 
 MAX_OVERFLOW = 10
 """Connections beyond the pool, for the server's loops; docs/operations.md tells the sum."""
+
+DATABASE_AWAY: tuple[type[SQLAlchemyError], ...] = (OperationalError, PoolTimeoutError)
+"""What SQLAlchemy raises where the database does not answer, or no connection comes free."""
 
 _WRITES = "paddock_writes"
 _CONTROL_PLANE_ID = "control_plane_id"

@@ -42,9 +42,7 @@ def gpu_microseconds(
     One of a run that is over counts to the run's end while it is open: whose pods' end nobody saw,
     since their cluster is silent, must not use up the wallet of the user's other runs.
     """
-    if interval.ended_at is None and ended_at is not None:
-        until = min(until, ended_at)
-    end = until if interval.ended_at is None else min(interval.ended_at, until)
+    end = min(interval.ended_at or ended_at or until, until)
     return interval.num_gpus * max((end - interval.started_at) // MICROSECOND, 0)
 
 
