@@ -5,7 +5,7 @@ The CRDs lie beside the project where there are any. Kueue's part is a Workload'
 """
 
 import copy
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from runtime.kubernetes_api import KINDS, KubernetesApi, KubernetesError, Manifest
+from tests.runtime.observe_kubernetes.manifests import Condition, written
 from tests.testbed.cluster import Testbed
 from tests.waiting import wait_for
 
@@ -24,9 +25,6 @@ FILES = {
     "JobSet": CRDS / "jobset.x-k8s.io_jobsets.yaml",
 }
 QUEUE, CLUSTER_QUEUE = "gpus", "all"
-
-Condition = tuple[str, str, str, str]
-"""Type, status, reason and message of a condition."""
 
 ADMITTED: tuple[Condition, ...] = (
     ("QuotaReserved", "True", "QuotaReserved", "Quota reserved in ClusterQueue all"),
@@ -41,20 +39,6 @@ PREEMPTED: tuple[Condition, ...] = (
 """In the order in which Kueue has them; source: Kueue 0.19, as in its Workloads."""
 
 _LABEL = "jobset.sigs.k8s.io"
-
-
-def written(conditions: Iterable[Condition]) -> list[dict[str, str]]:
-    """Return conditions as they stand in a Workload's status."""
-    return [
-        {
-            "type": kind,
-            "status": status,
-            "reason": reason,
-            "message": message,
-            "lastTransitionTime": "2026-12-01T10:00:00Z",
-        }
-        for kind, status, reason, message in conditions
-    ]
 
 
 @contextmanager

@@ -4,14 +4,12 @@ Each has its own PADDOCK_HOME, by which all that it runs is found when it is kil
 seen of the Jobs and pods of a namespace all the time: none that was there for a moment is missed.
 """
 
-import json
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -28,8 +26,8 @@ from runtime.kubernetes_errors import UnreachableError
 from tests.cluster.planes import CREDIT, Plane
 from tests.cluster.runs import Runs, open_runs
 from tests.cluster.sites import open_api
-from tests.engine.sites import Site, make_site
-from tests.runtime.control.operating.served import Served, serving
+from tests.engine.sites import Site
+from tests.runtime.control.operating.served import Served, add_user, serving
 from tests.runtime.control.postgres import made_database, running_postgres
 from tests.runtime.control.prime.client import Prime, prime_program
 from tests.runtime.control.reading.s3 import BUCKET, serving_s3
@@ -105,9 +103,8 @@ def open_replicas(testbed: Testbed, folder: Path) -> Iterator[Replicas]:
             "PADDOCK_ARTIFACTS": f"s3://{BUCKET}",
             "PADDOCK_DATABASE": url,
         }
-        # the lab's stack has to be in the common backend from its first `up` on
-        patch.setattr("tests.cluster.runs.make_site", partial(_make_site, shared))
-        with closing(open_store(url)) as store, open_runs(testbed, folder / "first") as lab:
+        first = folder / "first"
+        with closing(open_store(url)) as store, open_runs(testbed, first, shared) as lab:
             home = {"PADDOCK_HOME": str(folder / "second" / "home")}
             project = replace(lab.site.project, environment={**lab.site.environment, **home})
             other = Site(folder=folder / "second", project=project)
@@ -118,16 +115,11 @@ def open_replicas(testbed: Testbed, folder: Path) -> Iterator[Replicas]:
                 other.kill_everything()
 
 
-def _make_site(shared: dict[str, str], folder: Path, *, extra: dict[str, str]) -> Site:
-    return make_site(folder, extra={**extra, **shared})
-
-
 def _add_user(site: Site, home: Path) -> Prime:
     home.mkdir()
-    site.paddock("user", "add", "ada", "--email", "ada@example.com")
-    made = site.paddock("key", "add", "ada", "-o", "json")
+    token = add_user(site, "ada")
     site.paddock("wallet", "credit", "ada", CREDIT)
-    return Prime(program=prime_program(), url="", token=json.loads(made.out)["token"], home=home)
+    return Prime(program=prime_program(), url="", token=token, home=home)
 
 
 def is_in_up(plane: Plane, run_id: str) -> bool:

@@ -6,10 +6,11 @@ Run directories are folders of this machine, so a test reads metrics and checkpo
 import json
 import os
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from runtime import homes, models
@@ -223,10 +224,15 @@ for entry in pathlib.Path("/proc").iterdir():
 
 
 @contextmanager
-def open_runs(testbed: Testbed, folder: Path, **more: object) -> Iterator[Runs]:
+def open_runs(
+    testbed: Testbed,
+    folder: Path,
+    environment: Mapping[str, str] = MappingProxyType({}),
+    **more: object,
+) -> Iterator[Runs]:
     """Yield a lab whose cluster stack is up; all runs of it are destroyed by their tests.
 
-    `more` are settings of the cluster stack.
+    `environment` is for all that is typed or served there, `more` are the stack's settings.
     """
     wait_for_one_open_node(testbed)
     for _ in range(2):
@@ -234,7 +240,8 @@ def open_runs(testbed: Testbed, folder: Path, **more: object) -> Iterator[Runs]:
     namespace = f"runs-{os.urandom(4).hex()}"
     # a registry that answers would give a digest which the node does not have
     offline = {"HTTPS_PROXY": "http://127.0.0.1:1", "NO_PROXY": "127.0.0.1"}
-    site = make_site(folder, extra={"KUBECONFIG": str(testbed.kubeconfig), **offline})
+    kubeconfig = {"KUBECONFIG": str(testbed.kubeconfig)}
+    site = make_site(folder, extra={**kubeconfig, **offline, **environment})
     settings = {
         "kind": "cluster",
         "target": "kubernetes",

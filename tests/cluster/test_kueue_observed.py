@@ -11,8 +11,9 @@ import pytest
 
 from runtime.kubernetes_api import KINDS
 from runtime.states import RunState
-from tests.cluster.kueue import FILES, Condition, written
+from tests.cluster.kueue import FILES
 from tests.cluster.observed_runs import Observed, ObservedRun, connect, observe, says
+from tests.runtime.observe_kubernetes.manifests import Condition, written
 from tests.testbed.cluster import Cluster
 from tests.waiting import wait_for
 

@@ -1,5 +1,6 @@
 """Objects of runs as the API gives them, made small for tests of the index and the watch."""
 
+from collections.abc import Iterable
 from typing import Any
 
 from runtime.kubernetes_record import RECORD_KEY, record_manifest
@@ -7,6 +8,8 @@ from runtime.run_record import RunRecord
 from runtime.states import RunState
 
 Json = dict[str, Any]
+Condition = tuple[str, str, str, str]
+"""Type, status, reason and message of a condition."""
 
 
 def labels(run_id: str, attempt: int = 1) -> Json:
@@ -72,3 +75,17 @@ def workload(owner: str) -> Json:
         "spec": {"queueName": "gpus"},
         "status": {},
     }
+
+
+def written(conditions: Iterable[Condition]) -> list[Json]:
+    """Return conditions as they stand in a Workload's status."""
+    return [
+        {
+            "type": kind,
+            "status": status,
+            "reason": reason,
+            "message": message,
+            "lastTransitionTime": "2026-12-01T10:00:00Z",
+        }
+        for kind, status, reason, message in conditions
+    ]

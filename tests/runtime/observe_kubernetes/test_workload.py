@@ -8,13 +8,10 @@ from typing import Any
 import pytest
 
 from runtime.observe.kubernetes.workload import workload_fact
+from tests.runtime.observe_kubernetes.manifests import Condition, Json, written
 
-Json = dict[str, Any]
 
-
-def workload(
-    *conditions: tuple[str, str, str, str], spec: Json | None = None, status: Json | None = None
-) -> Json:
+def workload(*conditions: Condition, spec: Json | None = None, status: Json | None = None) -> Json:
     """Return a Workload with these conditions: type, status, reason, message."""
     return {
         "metadata": {
@@ -23,16 +20,7 @@ def workload(
         },
         "spec": {"queueName": "gpus", **(spec or {})},
         "status": {
-            "conditions": [
-                {
-                    "type": kind,
-                    "status": status,
-                    "reason": reason,
-                    "message": message,
-                    "lastTransitionTime": "2026-12-01T10:00:00Z",
-                }
-                for kind, status, reason, message in conditions
-            ],
+            "conditions": written(conditions),
             **(status or {}),
         },
     }

@@ -43,11 +43,10 @@ class Served:
 
     def client(self, name: str, *, program: Path) -> Prime:
         """Make a user with a key by the admin commands, and return the user's client."""
-        self.site.paddock("user", "add", name, "--email", f"{name}@example.com")
-        made = self.site.paddock("key", "add", name, "-o", "json")
+        token = add_user(self.site, name)
         home = self.site.folder / "homes" / name
         home.mkdir(parents=True)
-        return Prime(program=program, url=self.url, token=json.loads(made.out)["token"], home=home)
+        return Prime(program=program, url=self.url, token=token, home=home)
 
     def get(self, path: str) -> str:
         """Return the answer of a route that needs no key."""
@@ -59,6 +58,13 @@ class Served:
         assert self.process.stderr is not None
         for line in self.process.stderr:
             self.lines.append(line)
+
+
+def add_user(site: Site, name: str) -> str:
+    """Make a user with a key by the admin commands, and return the key."""
+    site.paddock("user", "add", name, "--email", f"{name}@example.com")
+    made = site.paddock("key", "add", name, "-o", "json")
+    return json.loads(made.out)["token"]
 
 
 @contextmanager
